@@ -1,0 +1,1 @@
+//! etcd backend: leases, one transaction, one standing watch.

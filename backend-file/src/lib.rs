@@ -1,0 +1,1 @@
+//! Kernel file locks on one host: no server needed.

@@ -1,0 +1,1 @@
+//! In-process backend: the reference for every check of the conformance suite.

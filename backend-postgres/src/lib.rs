@@ -1,0 +1,1 @@
+//! Postgres backend: advisory locks, row locks and a lease table.

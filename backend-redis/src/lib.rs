@@ -1,0 +1,1 @@
+//! Redis backend: SET NX PX in Lua, a FIFO queue with hand-over, pub/sub wake-up.

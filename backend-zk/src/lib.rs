@@ -1,0 +1,1 @@
+//! ZooKeeper backend: ephemeral sequential nodes.

@@ -1,0 +1,1 @@
+//! Scenarios, floors, statistics and the report of the comparison.

@@ -1,0 +1,2 @@
+//! The lockyard command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The conformance suite: one named check per clause of the contract, for any backend.

@@ -1,0 +1,1 @@
+//! Distributed locks behind one trait: choose the backend by URL.

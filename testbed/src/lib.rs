@@ -1,0 +1,1 @@
+//! Starts real servers on free ports, breaks them, and ends them.
