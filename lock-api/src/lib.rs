@@ -1,1 +1,30 @@
-//! The trait every backend implements, its contract, and the front end people use.
+//! The trait that every backend implements, its contract, and the front end that people use.
+//!
+//! [`DistributedLock`] is for authors of backends: six short methods. `Locker` is for everybody else.
+
+mod attempt;
+mod capabilities;
+mod claim;
+mod clock;
+mod error;
+mod lease;
+mod lock;
+mod loss;
+mod name;
+mod owner;
+mod session;
+mod token;
+
+pub use async_trait::async_trait;
+pub use attempt::{Attempt, Grant, Holder, Liveness, Release, Renewal, Wake};
+pub use capabilities::{Capabilities, Fencing, LivenessKind, Queueing, TtlRange, Waking};
+pub use claim::{Claim, IfBusy, Kind, Renew};
+pub use clock::{Clock, Moment};
+pub use error::{Error, ErrorKind, Operation, Outcome, Result};
+pub use lease::Drift;
+pub use lock::DistributedLock;
+pub use loss::LostReason;
+pub use name::{LockName, Namespace};
+pub use owner::Owner;
+pub use session::{Session, SessionWatch};
+pub use token::FencingToken;

@@ -1,0 +1,109 @@
+//! The loss of a hold: set once, seen by all who look.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Why a hold is no longer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// No renewal was confirmed before the deadline.
+    Expired,
+    /// The server says that the owner does not hold the name: it was revoked, deleted or given away.
+    Revoked,
+    /// The client's session has ended at the server.
+    SessionEnded,
+    /// Real time went by that the clock did not see, and no renewal has confirmed the hold since.
+    ClockJump,
+}
+
+impl LostReason {
+    /// The reason as one word, for labels and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::SessionEnded => "session",
+            Self::ClockJump => "clock_jump",
+        }
+    }
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "no renewal was confirmed in time",
+            Self::Revoked => "the server gave it up or away",
+            Self::SessionEnded => "the session has ended",
+            Self::ClockJump => "the clock jumped and no renewal confirmed it since",
+        })
+    }
+}
+
+type Hook = Box<dyn FnOnce(LostReason) + Send>;
+
+/// The loss of one hold. Shared by the backend that may notice it, the watchdog and the guard.
+#[derive(Clone, Default)]
+pub(crate) struct Loss(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    reason: OnceLock<LostReason>,
+    notify: Notify,
+    hook: Mutex<Option<Hook>>,
+}
+
+impl Loss {
+    /// Marks the hold lost; the first reason stays. Tells whether this call was the first.
+    pub(crate) fn set(&self, reason: LostReason) -> bool {
+        if self.0.reason.set(reason).is_err() {
+            return false;
+        }
+        self.0.notify.notify_waiters();
+        let hook = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(hook) = hook {
+            hook(reason);
+        }
+        true
+    }
+
+    pub(crate) fn get(&self) -> Option<LostReason> {
+        self.0.reason.get().copied()
+    }
+
+    /// Runs `hook` once when the hold is lost, at once when it is already.
+    pub(crate) fn on_loss(&self, hook: impl FnOnce(LostReason) + Send + 'static) {
+        let mut slot = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.get() {
+            None => *slot = Some(Box::new(hook)),
+            Some(reason) => {
+                drop(slot);
+                hook(reason);
+            }
+        }
+    }
+
+    /// Forgets the hook: the hold is over and its loss no longer matters to anybody.
+    pub(crate) fn forget_hook(&self) {
+        self.0.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    pub(crate) async fn wait(&self) -> LostReason {
+        loop {
+            let notified = self.0.notify.notified();
+            if let Some(reason) = self.get() {
+                return reason;
+            }
+            notified.await;
+        }
+    }
+}
+
+impl fmt::Debug for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Loss").field(&self.get()).finish()
+    }
+}
