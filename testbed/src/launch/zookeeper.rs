@@ -1,0 +1,74 @@
+//! ZooKeeper: the Debian jar under `java` (<https://zookeeper.apache.org/doc/r3.8.0/zookeeperAdmin.html>).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+
+use super::{Launch, Site, on_path};
+
+const SERVER_JAR: &str = "/usr/share/java/zookeeper.jar";
+const LOG_JAR: &str = "/usr/share/java/slf4j-simple.jar";
+const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+
+/// Logs every request with its type, pings included, before it is answered.
+const COUNTING: &str = "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.FinalRequestProcessor=debug";
+
+#[derive(Debug)]
+pub(super) struct Zookeeper {
+    java: PathBuf,
+}
+
+impl Zookeeper {
+    pub(super) fn find() -> Result<Self, String> {
+        let java = on_path("java")?;
+        match [SERVER_JAR, LOG_JAR].into_iter().find(|jar| !Path::new(jar).exists()) {
+            Some(jar) => Err(format!("no {jar}")),
+            None => Ok(Self { java }),
+        }
+    }
+}
+
+impl Launch for Zookeeper {
+    fn prepare(&self, site: &Site) -> io::Result<()> {
+        fs::write(config(site), settings(site))
+    }
+
+    fn command(&self, site: &Site) -> Command {
+        let mut command = Command::new(&self.java);
+        command.args(["-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+        if site.options.counting {
+            command.arg(COUNTING);
+        }
+        command.args(["-cp", &format!("{SERVER_JAR}:{LOG_JAR}"), MAIN]).arg(config(site));
+        command
+    }
+
+    fn stop_signal(&self) -> Signal {
+        Signal::SIGTERM
+    }
+}
+
+fn config(site: &Site) -> PathBuf {
+    site.home.join("zoo.cfg")
+}
+
+/// The session timeout is between two and twenty ticks unless both bounds are given.
+fn settings(site: &Site) -> String {
+    let mut lines = vec![
+        "tickTime=200".to_owned(),
+        "minSessionTimeout=400".to_owned(),
+        "maxSessionTimeout=300000".to_owned(),
+        format!("dataDir={}", site.data.display()),
+        format!("clientPort={}", site.port),
+        "clientPortAddress=127.0.0.1".to_owned(),
+        "admin.enableServer=false".to_owned(),
+        "4lw.commands.whitelist=*".to_owned(),
+        "maxClientCnxns=0".to_owned(),
+    ];
+    lines.extend(site.options.args.iter().cloned());
+    lines.push(String::new());
+    lines.join("\n")
+}

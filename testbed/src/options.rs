@@ -1,0 +1,56 @@
+//! How a server is started.
+
+/// What differs from the plain start of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    pub(crate) args: Vec<String>,
+    pub(crate) native_only: bool,
+    pub(crate) counting: bool,
+}
+
+impl Options {
+    /// The plain start.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds arguments behind those of the plain start, where the last one wins.
+    ///
+    /// Redis: `["--appendonly", "yes"]`; Postgres: `["-c", "fsync=off"]`; etcd: `["--quota-backend-bytes", "8000000"]`;
+    /// ZooKeeper: lines of `zoo.cfg`, `["syncEnabled=false"]`. A server that is joined takes none: a start with arguments never joins.
+    #[must_use]
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Starts a process of this machine or nothing: no server of the environment is joined, no container is run.
+    #[must_use]
+    pub fn native_only(mut self) -> Self {
+        self.native_only = true;
+        self
+    }
+
+    /// Lets [`Server::requests`](crate::Server::requests) count on every service.
+    ///
+    /// Counting costs time at each request (Redis feeds a `MONITOR`, Postgres and ZooKeeper write a log line): measure times and
+    /// count requests on different servers. etcd counts anyway, at no cost.
+    #[must_use]
+    pub fn counting(mut self) -> Self {
+        self.counting = true;
+        self
+    }
+
+    /// Whether only a server of our own can satisfy these options.
+    pub(crate) fn needs_own(&self) -> bool {
+        self.native_only || self.counting || !self.args.is_empty()
+    }
+
+    /// The value of `--requirepass`, when one was given to Redis.
+    pub(crate) fn redis_password(&self) -> Option<&str> {
+        let flag = self.args.iter().rposition(|arg| arg == "--requirepass")?;
+        self.args.get(flag + 1).map(String::as_str)
+    }
+}
