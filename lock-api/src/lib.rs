@@ -14,6 +14,7 @@ mod name;
 mod owner;
 mod session;
 mod token;
+mod url;
 
 pub use async_trait::async_trait;
 pub use attempt::{Attempt, Grant, Holder, Liveness, Release, Renewal, Wake};
@@ -28,3 +29,4 @@ pub use name::{LockName, Namespace};
 pub use owner::Owner;
 pub use session::{Session, SessionWatch};
 pub use token::FencingToken;
+pub use url::{Host, LockUrl, Options, TlsFiles};
