@@ -1,5 +1,6 @@
 //! What the suite needs to know of a backend, and the faults that the backend can make.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +15,13 @@ pub struct Client {
     pub lock: Arc<dyn DistributedLock>,
     /// Its way to the server, where the harness can disturb it.
     pub link: Option<Arc<dyn Link>>,
+    own: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Client {
     /// A client whose link cannot be disturbed.
     pub fn new(lock: impl DistributedLock) -> Self {
-        Self { lock: Arc::new(lock), link: None }
+        Self { lock: Arc::new(lock), link: None, own: None }
     }
 
     /// The client with a link that can be disturbed.
@@ -27,6 +29,19 @@ impl Client {
     pub fn with_link(mut self, link: Arc<dyn Link>) -> Self {
         self.link = Some(link);
         self
+    }
+
+    /// The client with something by which the harness knows it again: the backend's own client, a session's number.
+    #[must_use]
+    pub fn with_own<T: Any + Send + Sync>(mut self, own: T) -> Self {
+        self.own = Some(Arc::new(own));
+        self
+    }
+
+    /// What [`Client::with_own`] was given, for [`Harness::end_session`] for one.
+    #[must_use]
+    pub fn own<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.own.as_deref()?.downcast_ref()
     }
 }
 
@@ -79,6 +94,12 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     /// A ttl for the checks: short, since they wait for its end. Not below the backend's minimum.
     fn ttl(&self) -> Duration {
         Duration::from_secs(1)
+    }
+
+    /// The limit that the clients have for one call to the server: with a silent server they answer with an error after
+    /// this time.
+    fn op_timeout(&self) -> Duration {
+        Duration::from_secs(5)
     }
 
     /// Removes the claim's record at the server behind the client's back, as an operator would by hand.

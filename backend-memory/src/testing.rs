@@ -1,0 +1,107 @@
+//! The memory server as a backend under test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockyard_api::{Claim, DistributedLock, LivenessKind, LockName, Namespace, Queueing, Result, async_trait};
+use lockyard_conformance::{Client, Fault, Harness, Link};
+
+use crate::{MemoryLink, MemoryLiveness, MemoryLock, MemoryOptions, MemoryServer};
+
+/// A memory server and the faults that it can make.
+#[derive(Debug)]
+pub struct MemoryHarness {
+    server: MemoryServer,
+    ttl: Duration,
+}
+
+impl MemoryHarness {
+    /// How long a call waits on a silenced link.
+    const OP_TIMEOUT: Duration = Duration::from_millis(500);
+
+    /// A new server that works like this, on the machine's clock.
+    #[must_use]
+    pub fn new(queue: Queueing, liveness: MemoryLiveness) -> Self {
+        // A session has to outlive a busy machine between two heartbeats.
+        let ttl = match liveness {
+            MemoryLiveness::Lease => Duration::from_secs(1),
+            MemoryLiveness::Session => Duration::from_secs(2),
+        };
+        let options = MemoryOptions::default().queue(queue).liveness(liveness).session_ttl(ttl);
+        Self { server: MemoryServer::new(options.op_timeout(Self::OP_TIMEOUT)), ttl }
+    }
+
+    /// A new client in the harness's namespace.
+    #[must_use]
+    pub fn client(&self) -> MemoryLock {
+        self.server.connect(Namespace::default())
+    }
+}
+
+#[async_trait]
+impl Harness for MemoryHarness {
+    async fn connect(&self) -> Result<Client> {
+        Ok(client(self.client()))
+    }
+
+    async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
+        Ok(Some(client(self.server.connect(Namespace::new(namespace)?))))
+    }
+
+    fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    fn op_timeout(&self) -> Duration {
+        Self::OP_TIMEOUT
+    }
+
+    async fn revoke(&self, claim: &Claim) -> Fault {
+        // Whether it was there is for the check to say.
+        let _ = self.server.revoke(&Namespace::default(), claim);
+        Fault::Done
+    }
+
+    async fn end_session(&self, client: &Client) -> Fault {
+        let Some(client) = client.own::<MemoryLock>() else {
+            return Fault::not_offered("not a client of this harness");
+        };
+        if client.capabilities().liveness == LivenessKind::Lease {
+            return Fault::not_offered("holds have leases of their own");
+        }
+        client.end_session();
+        Fault::Done
+    }
+
+    async fn entries(&self, name: &LockName) -> Option<usize> {
+        Some(self.server.entries(&Namespace::default(), name))
+    }
+
+    async fn last_token(&self, _name: &LockName) -> Option<u64> {
+        Some(self.server.last_token())
+    }
+}
+
+fn client(lock: MemoryLock) -> Client {
+    let link = Arc::clone(lock.link());
+    Client::new(lock.clone()).with_own(lock).with_link(link)
+}
+
+#[async_trait]
+impl Link for MemoryLink {
+    async fn silence(&self) {
+        Self::silence(self);
+    }
+
+    async fn heal(&self) {
+        Self::heal(self);
+    }
+
+    async fn cut(&self) {
+        Self::cut(self);
+    }
+
+    async fn swallow_reply(&self) {
+        Self::swallow_reply(self);
+    }
+}
