@@ -25,6 +25,8 @@ mod native;
 mod options;
 mod ports;
 mod process;
+mod proxy;
+mod pump;
 mod ready;
 mod requests;
 pub mod require;
@@ -35,6 +37,7 @@ mod wire;
 
 pub use error::{Absent, FailedStart, FaultError, StartError};
 pub use options::Options;
+pub use proxy::{Mode, Proxy};
 pub use requests::Requests;
 pub use server::Server;
 pub use service::Service;

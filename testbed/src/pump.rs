@@ -1,0 +1,246 @@
+//! One connection through the proxy: two pumps, each from a reader over a queue to a writer.
+//!
+//! The queue lets a delay shift the stream without slowing it down, and lets bytes be held while more arrive.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::Mode;
+
+const CHUNK: usize = 64 << 10;
+
+/// The direction of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Requests,
+    Replies,
+}
+
+/// What the owner of a proxy sets and its connections obey.
+#[derive(Debug)]
+pub(crate) struct Controls {
+    pub(crate) mode: watch::Sender<Mode>,
+    /// Counts the calls of reset: a connection ends when it sees the number change.
+    pub(crate) resets: watch::Sender<u64>,
+    plan: Mutex<Plan>,
+    open: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) cut_after: Option<usize>,
+    pub(crate) swallow: usize,
+    pub(crate) delays: [Duration; 2],
+}
+
+impl Default for Controls {
+    fn default() -> Self {
+        let (mode, resets) = (watch::Sender::new(Mode::Pass), watch::Sender::new(0));
+        Self { mode, resets, plan: Mutex::default(), open: AtomicUsize::new(0) }
+    }
+}
+
+impl Controls {
+    pub(crate) fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Waits while all is held, then tells whether what goes this `way` passes.
+    async fn passes(&self, way: Way) -> bool {
+        let mut mode = self.mode.subscribe();
+        let settled = mode.wait_for(|mode| *mode != Mode::Hold).await.map(|mode| *mode);
+        !matches!((settled, way), (Ok(Mode::DropRequests), Way::Requests) | (Ok(Mode::DropReplies), Way::Replies))
+    }
+
+    /// Waits until both ways are free: before that, neither side learns that the other one is gone.
+    async fn healed(&self) {
+        let mut mode = self.mode.subscribe();
+        let _sender_is_ours = mode.wait_for(|mode| matches!(mode, Mode::Pass | Mode::Refuse)).await;
+    }
+
+    /// How much of a chunk of requests passes; the rest is cut off, and the plan is done.
+    fn admit(&self, length: usize) -> usize {
+        let mut plan = self.plan();
+        match plan.cut_after {
+            Some(left) if left < length => {
+                plan.cut_after = None;
+                left
+            }
+            left => {
+                plan.cut_after = left.map(|left| left - length);
+                length
+            }
+        }
+    }
+
+    /// Whether a chunk of replies is to be swallowed; the last one is, and the connection is cut.
+    fn swallow(&self) -> Result<bool, Cut> {
+        let mut plan = self.plan();
+        match plan.swallow {
+            0 => Ok(false),
+            left => {
+                plan.swallow = left - 1;
+                if left == 1 { Err(Cut) } else { Ok(true) }
+            }
+        }
+    }
+}
+
+/// A connection ends with a reset on both sides.
+#[derive(Debug)]
+struct Cut;
+
+/// Counts a connection for as long as it lives, however it ends.
+struct Open(Arc<Controls>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The life of a connection, counted and resettable from the call on, not from the first poll.
+pub(crate) fn connect(
+    client: TcpStream,
+    upstream: SocketAddr,
+    controls: Arc<Controls>,
+) -> impl Future<Output = ()> + Send {
+    let resets = controls.resets.subscribe();
+    controls.open.fetch_add(1, Ordering::SeqCst);
+    let open = Open(controls);
+    async move {
+        // An error of a socket here means that its peer has just gone.
+        let _gone = run(client, upstream, &open.0, resets).await;
+    }
+}
+
+async fn run(
+    mut client: TcpStream,
+    upstream: SocketAddr,
+    controls: &Controls,
+    mut resets: watch::Receiver<u64>,
+) -> io::Result<()> {
+    let server = tokio::select! {
+        biased;
+        _ = resets.changed() => return client.set_zero_linger(),
+        server = TcpStream::connect(upstream) => server,
+    };
+    let Ok(mut server) = server else { return client.set_zero_linger() };
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let ended = {
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let requests = Pump { way: Way::Requests, controls }.run(from_client, to_server);
+        let replies = Pump { way: Way::Replies, controls }.run(from_server, to_client);
+        // Nothing passes once a reset was asked for: it is looked at first.
+        tokio::select! {
+            biased;
+            _ = resets.changed() => Err(Cut),
+            ended = async { tokio::try_join!(requests, replies) } => ended,
+        }
+    };
+    if ended.is_err() {
+        client.set_zero_linger()?;
+        server.set_zero_linger()?;
+    }
+    Ok(())
+}
+
+struct Chunk {
+    due: Instant,
+    content: Content,
+}
+
+enum Content {
+    Bytes(Vec<u8>),
+    End,
+    /// The sender's side was reset.
+    Broken,
+}
+
+struct Pump<'a> {
+    way: Way,
+    controls: &'a Controls,
+}
+
+impl Pump<'_> {
+    /// Returns when the sender has ended its side and the receiver was told, or with the cut that ends the connection.
+    async fn run(self, from: ReadHalf<'_>, to: WriteHalf<'_>) -> Result<(), Cut> {
+        let (queue, chunks) = mpsc::unbounded_channel();
+        let mut writing = pin!(self.write(to, chunks));
+        // The reader ends first with the stream; a cut ends the writer while the reader still reads.
+        tokio::select! {
+            written = &mut writing => written,
+            () = self.read(from, queue) => writing.await,
+        }
+    }
+
+    async fn read(&self, mut from: ReadHalf<'_>, queue: UnboundedSender<Chunk>) {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let content = match from.read(&mut buffer).await {
+                Ok(0) => Content::End,
+                Ok(length) => Content::Bytes(buffer[..length].to_vec()),
+                Err(_) => Content::Broken,
+            };
+            let ended = !matches!(content, Content::Bytes(_));
+            let due = Instant::now() + self.controls.plan().delays[self.way as usize];
+            if queue.send(Chunk { due, content }).is_err() || ended {
+                return;
+            }
+        }
+    }
+
+    async fn write(&self, mut to: WriteHalf<'_>, mut chunks: UnboundedReceiver<Chunk>) -> Result<(), Cut> {
+        let mut has_hole = false;
+        while let Some(chunk) = chunks.recv().await {
+            sleep_until(chunk.due).await;
+            if !self.controls.passes(self.way).await {
+                has_hole = true;
+                continue;
+            }
+            match chunk.content {
+                Content::Bytes(_) if self.way == Way::Replies && self.controls.swallow()? => has_hole = true,
+                _ if has_hole => return Err(Cut),
+                Content::Bytes(bytes) => self.forward(&bytes, &mut to).await?,
+                Content::End => {
+                    let _gone = to.shutdown().await;
+                    return Ok(());
+                }
+                Content::Broken => return self.broken().await,
+            }
+        }
+        // The end itself was dropped.
+        self.broken().await
+    }
+
+    /// Passes a chunk on as far as the plan lets it.
+    async fn forward(&self, bytes: &[u8], to: &mut WriteHalf<'_>) -> Result<(), Cut> {
+        let length = if self.way == Way::Requests { self.controls.admit(bytes.len()) } else { bytes.len() };
+        if to.write_all(&bytes[..length]).await.is_err() {
+            return self.broken().await;
+        }
+        if length < bytes.len() { Err(Cut) } else { Ok(()) }
+    }
+
+    async fn broken(&self) -> Result<(), Cut> {
+        self.controls.healed().await;
+        Err(Cut)
+    }
+}
