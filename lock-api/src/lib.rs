@@ -1,17 +1,22 @@
 //! The trait that every backend implements, its contract, and the front end that people use.
 //!
-//! [`DistributedLock`] is for authors of backends: six short methods. `Locker` is for everybody else.
+//! [`DistributedLock`] is for authors of backends: six short methods. [`Locker`] is for everybody else.
 
 mod attempt;
 mod capabilities;
 mod claim;
 mod clock;
 mod error;
+mod event;
+mod front;
+mod guard;
 mod lease;
 mod lock;
+mod locker;
 mod loss;
 mod name;
 mod owner;
+mod request;
 mod session;
 mod token;
 mod url;
@@ -22,11 +27,15 @@ pub use capabilities::{Capabilities, Fencing, LivenessKind, Queueing, TtlRange, 
 pub use claim::{Claim, IfBusy, Kind, Renew};
 pub use clock::{Clock, Moment};
 pub use error::{Error, ErrorKind, Operation, Outcome, Result};
+pub use event::{Event, Observer};
+pub use guard::{Guard, Lost};
 pub use lease::Drift;
 pub use lock::DistributedLock;
+pub use locker::{Locker, LockerBuilder};
 pub use loss::LostReason;
 pub use name::{LockName, Namespace};
 pub use owner::Owner;
+pub use request::LockRequest;
 pub use session::{Session, SessionWatch};
 pub use token::FencingToken;
 pub use url::{Host, LockUrl, Options, TlsFiles};

@@ -10,7 +10,7 @@ use crate::{Attempt, Capabilities, Claim, Holder, LockName, Release, Renewal, Re
 /// What a backend implements: six short methods over names, owners and tokens.
 ///
 /// There are no guards, no loops and no background policy here: waiting, cancellation, renewal, drop, deadlines and the
-/// local queue are written once, in `Locker`, which is what people use.
+/// local queue are written once, in [`Locker`](crate::Locker), which is what people use.
 ///
 /// # Contract
 ///

@@ -1,0 +1,307 @@
+//! Getting a lock: contending, waiting, giving up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backoff::Backoff;
+use super::core::Core;
+use super::queue::Key;
+use super::turn::Turn;
+use crate::{
+    Attempt, Claim, Error, ErrorKind, Grant, Guard, Liveness, Moment, Operation, Outcome, Renewal, Result, Wake,
+};
+
+/// How long an acquire whose time is over waits for the undo of its claim.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// One call of acquire or try_acquire.
+pub(crate) struct Acquire {
+    core: Arc<Core>,
+    /// What is claimed; each claim sent is a copy with an owner of its own.
+    model: Claim,
+    limit: Option<Moment>,
+    began: Moment,
+    attempts: u32,
+    ended: bool,
+}
+
+/// What became of one request.
+enum Step {
+    Granted(Turn, Arc<Claim>, Grant),
+    Queued(Turn, Arc<Claim>),
+    Busy,
+    Failed(Turn, Error),
+}
+
+impl Acquire {
+    pub(crate) fn new(core: Arc<Core>, model: Claim, wait: Option<Duration>) -> Self {
+        let began = core.clock.now();
+        Self { model, limit: wait.map(|wait| began.plus(wait)), began, attempts: 0, ended: false, core }
+    }
+
+    /// Tries once. `None` when another holds the name.
+    pub(crate) async fn once(mut self) -> Result<Option<Guard>> {
+        let result = self.try_once().await;
+        self.ended = true;
+        match &result {
+            Ok(None) => self.core.events.contended(&self.model.name),
+            Err(error) => self.core.events.error(Operation::Acquire, Some(&self.model.name), error),
+            Ok(Some(_)) => {}
+        }
+        result.map_err(|error| self.explain(error))
+    }
+
+    /// Waits until the name is granted or the time is over.
+    pub(crate) async fn waiting(mut self) -> Result<Guard> {
+        let result = self.wait_for_it().await;
+        self.ended = true;
+        match &result {
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                self.core.events.timed_out(&self.model.name, self.core.clock.now().since(self.began));
+            }
+            Err(error) => self.core.events.error(Operation::Acquire, Some(&self.model.name), error),
+            Ok(_) => {}
+        }
+        result.map_err(|error| self.explain(error))
+    }
+
+    async fn try_once(&mut self) -> Result<Option<Guard>> {
+        let core = Arc::clone(&self.core);
+        let key = core.local_queue.then(|| Key::of(&self.model));
+        if key.as_ref().is_some_and(|key| !core.queue.try_enter(key)) {
+            return Ok(None);
+        }
+        let mut turn = Turn::new(core, key);
+        // A session may have ended since it was last looked at; a new claim opens a new one. Once: a try does not wait.
+        for last in [false, true] {
+            match self.request(turn).await? {
+                Step::Granted(turn, claim, grant) => return Ok(Some(self.guard(turn, claim, &grant))),
+                Step::Busy => return Ok(None),
+                Step::Failed(back, error) if error.kind() == ErrorKind::SessionChanged && !last => turn = back,
+                Step::Failed(_, error) => return Err(error),
+                // A backend that queues a claim which asked not to be: given up like any other wait.
+                Step::Queued(..) => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn wait_for_it(&mut self) -> Result<Guard> {
+        let mut turn = self.enter_queue().await?;
+        let mut trouble = Trouble::new(&self.core);
+        loop {
+            match self.request(turn).await? {
+                Step::Granted(turn, claim, grant) => return Ok(self.guard(turn, claim, &grant)),
+                Step::Queued(queued, claim) => {
+                    trouble.over();
+                    match self.wait(queued, &claim, &mut trouble).await? {
+                        Ok((turn, grant)) => return Ok(self.guard(turn, claim, &grant)),
+                        Err(back) => turn = back,
+                    }
+                }
+                // Only a claim that leaves nothing behind is answered so; this one asked for a place.
+                Step::Busy => {
+                    return Err(Error::new(ErrorKind::Protocol, "the backend answered busy to a claim that queues"));
+                }
+                Step::Failed(back, error) => turn = self.recover(back, error, &mut trouble).await?,
+            }
+        }
+    }
+
+    /// The turn of this process for the name, when it comes.
+    async fn enter_queue(&self) -> Result<Turn> {
+        let core = &self.core;
+        let key = core.local_queue.then(|| Key::of(&self.model));
+        let Some(place) = key.as_ref().and_then(|key| core.queue.enter(key)) else {
+            return Ok(Turn::new(Arc::clone(core), key));
+        };
+        match core.until(self.limit, place).await {
+            Some(Ok(turn)) => Ok(turn),
+            // A turn is never dropped without being passed on; if one were, contending anew is right.
+            Some(Err(_)) => Ok(Turn::new(Arc::clone(core), None)),
+            None => Err(self.timeout().not_applied()),
+        }
+    }
+
+    /// Sends the turn's claim, or a new one, and says what came of it.
+    async fn request(&mut self, mut turn: Turn) -> Result<Step> {
+        let claim = match turn.claim() {
+            Some(claim) => Arc::clone(claim),
+            None => {
+                let claim = Arc::new(self.model.clone().with_owner(crate::Owner::random()));
+                turn.arm(Arc::clone(&claim));
+                claim
+            }
+        };
+        self.attempts = self.attempts.saturating_add(1);
+        let sent = Arc::clone(&claim);
+        let write = self.core.write(async move {
+            let result = turn.core().backend.try_acquire(&sent).await;
+            (turn, result)
+        });
+        let Some((mut turn, result)) = self.core.until(self.limit, write).await else {
+            return Err(self.timeout());
+        };
+        Ok(match result {
+            Ok(Attempt::Granted(grant)) => Step::Granted(turn, claim, grant),
+            Ok(Attempt::Queued) => Step::Queued(turn, claim),
+            Ok(Attempt::Busy) => {
+                turn.disarm();
+                Step::Busy
+            }
+            Err(error) => {
+                if error.outcome() == Outcome::NotApplied || error.kind() == ErrorKind::SessionChanged {
+                    turn.disarm();
+                }
+                Step::Failed(turn, error)
+            }
+        })
+    }
+
+    /// Listens for the grant of a queued claim. The turn comes back when the claim should be sent again.
+    async fn wait(
+        &self,
+        mut turn: Turn,
+        claim: &Arc<Claim>,
+        trouble: &mut Trouble,
+    ) -> Result<Result<(Turn, Grant), Turn>> {
+        match self.core.until(self.limit, self.core.backend.wait(claim)).await {
+            None => Err(self.give_up(turn).await),
+            Some(Ok(Wake::Retry)) => Ok(Err(turn)),
+            Some(Ok(Wake::Granted(grant))) => self.confirm(turn, claim, grant).await,
+            Some(Err(error)) => {
+                if error.kind() == ErrorKind::SessionChanged {
+                    turn.disarm();
+                }
+                self.recover(turn, error, trouble).await.map(Err)
+            }
+        }
+    }
+
+    /// A grant that has been on its way for long is confirmed before it is reported.
+    async fn confirm(&self, mut turn: Turn, claim: &Arc<Claim>, grant: Grant) -> Result<Result<(Turn, Grant), Turn>> {
+        let (valid_from, ttl) = match &grant.liveness {
+            Liveness::Lease { ttl } => (grant.valid_from, *ttl),
+            Liveness::Session(watch) => watch.lease(),
+            Liveness::Process => return Ok(Ok((turn, grant))),
+        };
+        if self.core.clock.now() < valid_from.plus(ttl / 2) {
+            return Ok(Ok((turn, grant)));
+        }
+        let sent = Arc::clone(claim);
+        let write = self.core.write(async move {
+            let result = turn.core().backend.renew(&sent).await;
+            (turn, result)
+        });
+        let Some((back, result)) = self.core.until(self.limit, write).await else { return Err(self.timeout()) };
+        turn = back;
+        match result {
+            Ok(Renewal::Renewed { ttl, valid_from }) => {
+                let liveness = match grant.liveness {
+                    Liveness::Lease { .. } => Liveness::Lease { ttl },
+                    other => other,
+                };
+                Ok(Ok((turn, Grant::new(grant.token, valid_from, liveness))))
+            }
+            Ok(Renewal::Lost) => {
+                turn.disarm();
+                Ok(Err(turn))
+            }
+            // The same claim again: a holder's repeat finds the hold, everybody else's a place.
+            Err(_) => Ok(Err(turn)),
+        }
+    }
+
+    /// What to do about an error: wait a little and go on, or tell it.
+    async fn recover(&self, turn: Turn, error: Error, trouble: &mut Trouble) -> Result<Turn> {
+        let Some(pause) = trouble.pause(&self.core, &error) else { return Err(error) };
+        self.core.events.error(Operation::Acquire, Some(&self.model.name), &error);
+        match self.core.until(self.limit, self.core.clock.sleep(pause)).await {
+            Some(()) => Ok(turn),
+            None => Err(self.give_up(turn).await),
+        }
+    }
+
+    /// The time is over: an heir takes the claim over, or it is undone before the caller is told.
+    async fn give_up(&self, mut turn: Turn) -> Error {
+        if turn.has_heir() {
+            return self.timeout().not_applied();
+        }
+        let Some(claim) = turn.disarm() else { return self.timeout().not_applied() };
+        let core = Arc::clone(&self.core);
+        let undo = self.core.write(async move {
+            let result = core.backend.release(&claim).await;
+            if result.is_err() {
+                super::release::retry(claim, &core);
+            }
+            drop(turn);
+            result.is_ok()
+        });
+        let grace = self.core.clock.now().plus(GRACE);
+        match self.core.until(Some(grace), undo).await {
+            Some(true) => self.timeout().not_applied(),
+            _ => self.timeout(),
+        }
+    }
+
+    fn guard(&mut self, mut turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Guard {
+        self.ended = true;
+        turn.disarm();
+        let waited = self.core.clock.now().since(self.began);
+        self.core.events.acquired(&claim, grant.token, waited, self.attempts);
+        Guard::new(turn, claim, grant)
+    }
+
+    fn timeout(&self) -> Error {
+        let waited = self.core.clock.now().since(self.began);
+        Error::new(ErrorKind::Timeout, format!("not acquired within {waited:.1?}"))
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        error.with_operation(Operation::Acquire).with_name(&self.model.name)
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.core.events.cancelled(&self.model.name);
+        }
+    }
+}
+
+/// A run of failures while waiting.
+struct Trouble {
+    since: Option<Moment>,
+    was_queued: bool,
+    backoff: Backoff,
+    patience: Duration,
+}
+
+impl Trouble {
+    fn new(core: &Core) -> Self {
+        Self { since: None, was_queued: false, backoff: first_backoff(), patience: core.patience }
+    }
+
+    /// An answer came: the failures before it no longer count.
+    fn over(&mut self) {
+        self.since = None;
+        self.was_queued = true;
+        self.backoff = first_backoff();
+    }
+
+    /// How long to wait before going on; `None` when the error is to be told. A first request that fails is told at once
+    /// (a wrong address should not look like a long wait), an outage while waiting is sat through for a time.
+    fn pause(&mut self, core: &Core, error: &Error) -> Option<Duration> {
+        if error.kind() != ErrorKind::SessionChanged && !(self.was_queued && error.kind().is_transient()) {
+            return None;
+        }
+        let now = core.clock.now();
+        let since = *self.since.get_or_insert(now);
+        (now.since(since) < self.patience).then(|| self.backoff.next())
+    }
+}
+
+const fn first_backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(20), Duration::from_secs(1))
+}

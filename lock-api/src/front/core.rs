@@ -1,0 +1,72 @@
+//! What a `Locker` and all its clones share.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::keeper::Keeper;
+use super::queue::LocalQueue;
+use super::release::Releases;
+use super::watchdog::Watchdog;
+use super::write::Write;
+use crate::event::Events;
+use crate::{Capabilities, Clock, DistributedLock, Drift, Error, ErrorKind, Moment, Result};
+
+/// The parts of the front end, each of one purpose.
+pub(crate) struct Core {
+    pub(crate) backend: Arc<dyn DistributedLock>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) clock: Clock,
+    pub(crate) drift: Drift,
+    pub(crate) ttl: Duration,
+    pub(crate) patience: Duration,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) local_queue: bool,
+    pub(crate) handle: Handle,
+    pub(crate) keeper: Keeper,
+    pub(crate) queue: LocalQueue,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) releases: Releases,
+    pub(crate) events: Events,
+    pub(crate) closed: AtomicBool,
+}
+
+impl Core {
+    /// A request that runs to its end although its caller may go away.
+    pub(crate) fn write<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Write<T> {
+        Write::new(future, &self.keeper, &self.handle)
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Shutdown, "the client was shut down").not_applied());
+        }
+        Ok(())
+    }
+
+    /// Runs a future up to a moment. `None` when the moment came first; the future is dropped then.
+    pub(crate) async fn until<T>(&self, limit: Option<Moment>, future: impl Future<Output = T>) -> Option<T> {
+        let Some(limit) = limit else { return Some(future.await) };
+        tokio::select! {
+            biased;
+            // Whatever the future owns undoes itself when it is dropped.
+            output = future => Some(output),
+            () = self.clock.sleep_until(limit) => None,
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.watchdog.stop();
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Locker").field("backend", &self.backend).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+//! A hold: a granted claim with the lease that it rests on.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::lease::Lease;
+use crate::loss::Loss;
+use crate::{Claim, Drift, Grant, Liveness, LostReason, Moment, Renew, SessionWatch};
+
+/// What keeps a hold alive, as the front end sees it.
+enum Life {
+    Lease(Mutex<Lease>),
+    Session(SessionWatch),
+    Process,
+}
+
+/// Shared by the guard and the watchdog.
+pub(crate) struct Hold {
+    pub(crate) claim: Arc<Claim>,
+    life: Life,
+    loss: Loss,
+    drift: Drift,
+}
+
+/// What the clock says of a hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Held,
+    /// The clock jumped since the lease was confirmed: not to be relied on until a renewal answers.
+    Doubtful,
+    Lost(LostReason),
+}
+
+impl Hold {
+    pub(crate) fn new(claim: Arc<Claim>, grant: &Grant, drift: Drift) -> Self {
+        let (life, loss) = match &grant.liveness {
+            Liveness::Lease { ttl } => (Life::Lease(Mutex::new(Lease::new(grant.valid_from, *ttl))), Loss::default()),
+            Liveness::Session(watch) => (Life::Session(watch.clone()), watch.loss().clone()),
+            Liveness::Process => (Life::Process, Loss::default()),
+        };
+        Self { claim, life, loss, drift }
+    }
+
+    pub(crate) const fn loss(&self) -> &Loss {
+        &self.loss
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        match &self.life {
+            Life::Lease(lease) => Some(*lock(lease)),
+            Life::Session(watch) => Some(watch.current()),
+            Life::Process => None,
+        }
+    }
+
+    /// The lease granted; of a session, its timeout. The process has none.
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        self.lease().map(|lease| lease.ttl)
+    }
+
+    /// D, never to be believed beyond.
+    pub(crate) fn deadline(&self) -> Moment {
+        self.lease().map_or(Moment::FAR, |lease| lease.deadline(self.drift))
+    }
+
+    /// Where the hold stands by the clock. Past D it is lost from then on, whoever looks first.
+    pub(crate) fn look(&self, now: Moment) -> Standing {
+        if let Some(reason) = self.loss.get() {
+            return Standing::Lost(reason);
+        }
+        let Some(lease) = self.lease() else { return Standing::Held };
+        let doubtful = now.jump_since(lease.valid_from) > self.drift.margin(lease.ttl);
+        if now >= lease.deadline(self.drift) {
+            let reason = if doubtful { LostReason::ClockJump } else { LostReason::Expired };
+            self.loss.set(reason);
+            return Standing::Lost(self.loss.get().unwrap_or(reason));
+        }
+        if doubtful { Standing::Doubtful } else { Standing::Held }
+    }
+
+    /// When the watchdog renews next; `None` when renewing is not its business.
+    pub(crate) fn renewal_due(&self) -> Option<Moment> {
+        match &self.life {
+            Life::Lease(lease) if self.claim.renew == Renew::Auto => {
+                let lease = *lock(lease);
+                Some(lease.valid_from.plus(lease.ttl / 3))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether time alone can end it.
+    pub(crate) const fn is_watched(&self) -> bool {
+        !matches!(self.life, Life::Process)
+    }
+
+    /// Whether the watchdog may ask the server about it.
+    pub(crate) fn can_renew(&self) -> bool {
+        self.is_watched() && self.claim.renew == Renew::Auto
+    }
+
+    /// A renewal was confirmed. The lease clock restarts, from `valid_from` and never backwards.
+    pub(crate) fn confirm(&self, valid_from: Moment, ttl: Duration) {
+        if let Life::Lease(lease) = &self.life {
+            let mut lease = lock(lease);
+            if valid_from >= lease.valid_from {
+                *lease = Lease::new(valid_from, ttl);
+            }
+        }
+    }
+}
+
+fn lock(lease: &Mutex<Lease>) -> MutexGuard<'_, Lease> {
+    lease.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,96 @@
+//! The local queue: one contender of this process for each name, kind and lease; the others wait in process order.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::turn::Turn;
+use crate::{Claim, Kind, LockName, Renew};
+
+/// Claims that differ in any of these contend at the server, each for itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    name: LockName,
+    kind: Kind,
+    ttl: Duration,
+    renew: Renew,
+}
+
+impl Key {
+    pub(crate) fn of(claim: &Claim) -> Self {
+        Self { name: claim.name.clone(), kind: claim.kind, ttl: claim.ttl, renew: claim.renew }
+    }
+}
+
+/// Who waits behind whom in this process. A key that is present has a contender (or a holder).
+#[derive(Default)]
+pub(crate) struct LocalQueue {
+    waiting: Mutex<HashMap<Key, VecDeque<oneshot::Sender<Turn>>>>,
+}
+
+impl LocalQueue {
+    /// Takes the turn if nobody of this process has it.
+    pub(crate) fn try_enter(&self, key: &Key) -> bool {
+        match self.lock().entry(key.clone()) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(vacant) => {
+                vacant.insert(VecDeque::new());
+                true
+            }
+        }
+    }
+
+    /// Takes the turn, or a place behind the one who has it.
+    pub(crate) fn enter(&self, key: &Key) -> Option<oneshot::Receiver<Turn>> {
+        match self.lock().entry(key.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(VecDeque::new());
+                None
+            }
+            Entry::Occupied(mut occupied) => {
+                let (turn, place) = oneshot::channel();
+                let places = occupied.get_mut();
+                // Those who gave up are dropped here too, so that a long hold does not collect them.
+                if places.len() > 16 && places.iter().filter(|place| place.is_closed()).count() > places.len() / 2 {
+                    places.retain(|place| !place.is_closed());
+                }
+                places.push_back(turn);
+                Some(place)
+            }
+        }
+    }
+
+    /// Gives the turn to the next one who still waits. `None` when it was given, the turn back when nobody waits: then
+    /// the key is free.
+    pub(crate) fn pass(&self, key: &Key, mut turn: Turn) -> Option<Turn> {
+        while let Some(place) = self.next(key) {
+            match place.send(turn) {
+                Ok(()) => return None,
+                Err(back) => turn = back,
+            }
+        }
+        Some(turn)
+    }
+
+    /// Whether somebody of this process waits behind the contender of the key.
+    pub(crate) fn has_next(&self, key: &Key) -> bool {
+        self.lock().get(key).is_some_and(|places| places.iter().any(|place| !place.is_closed()))
+    }
+
+    /// The next place; frees the key when there is none.
+    fn next(&self, key: &Key) -> Option<oneshot::Sender<Turn>> {
+        let mut waiting = self.lock();
+        let place = waiting.get_mut(key).and_then(VecDeque::pop_front);
+        if place.is_none() {
+            waiting.remove(key);
+        }
+        place
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<oneshot::Sender<Turn>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,84 @@
+//! The turn: the right to contend for a name on behalf of this process, with the claim that does it.
+
+use std::sync::Arc;
+
+use super::core::Core;
+use super::queue::Key;
+use crate::{Claim, IfBusy};
+
+/// Travels from the first request to the answer of the release, inside whatever is going on: a write, a wait, a guard, a
+/// release. Wherever it is dropped, what its claim may have on the server is undone, and the next local waiter goes on.
+///
+/// The claim is armed before the first byte leaves and disarmed when it is certain that nothing of it is on the server,
+/// or when a guard has taken over.
+pub(crate) struct Turn {
+    core: Arc<Core>,
+    /// `None` without a local queue.
+    key: Option<Key>,
+    claim: Option<Arc<Claim>>,
+}
+
+impl Turn {
+    pub(crate) const fn new(core: Arc<Core>, key: Option<Key>) -> Self {
+        Self { core, key, claim: None }
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// The armed claim, if there is one.
+    pub(crate) const fn claim(&self) -> Option<&Arc<Claim>> {
+        self.claim.as_ref()
+    }
+
+    /// From here on the claim is undone wherever the turn is dropped.
+    pub(crate) fn arm(&mut self, claim: Arc<Claim>) {
+        self.claim = Some(claim);
+    }
+
+    /// Nothing of the claim is on the server, or somebody else answers for it now.
+    pub(crate) fn disarm(&mut self) -> Option<Arc<Claim>> {
+        self.claim.take()
+    }
+
+    /// Releases a claim in the background; the turn passes on when that was answered.
+    pub(crate) fn undo(mut self, claim: Arc<Claim>) {
+        let turn = Self { core: Arc::clone(&self.core), key: self.key.take(), claim: None };
+        super::release::spawn(claim, turn);
+    }
+
+    /// Whether somebody of this process would inherit the claim if its caller gave up now.
+    pub(crate) fn has_heir(&self) -> bool {
+        self.is_inheritable() && self.key.as_ref().is_some_and(|key| self.core.queue.has_next(key))
+    }
+
+    /// A place in the server's queue belongs to the process; a claim that leaves nothing behind has none.
+    fn is_inheritable(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.if_busy == IfBusy::Queue)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let inherited = self.has_heir();
+        let (key, claim) = (self.key.take(), self.claim.take());
+        if key.is_none() && claim.is_none() {
+            return;
+        }
+        let mut turn = Self { core: Arc::clone(&self.core), key, claim };
+        if (turn.claim.is_none() || inherited)
+            && let Some(key) = turn.key.clone()
+        {
+            let core = Arc::clone(&turn.core);
+            let Some(mut back) = core.queue.pass(&key, turn) else { return };
+            // Nobody waits any more, and the key is free.
+            back.key = None;
+            turn = back;
+        }
+        // With its key: the turn passes on when the undo was answered, else the process would queue behind itself.
+        if let Some(claim) = turn.claim.take() {
+            super::release::spawn(claim, turn);
+        }
+    }
+}

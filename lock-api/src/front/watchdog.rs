@@ -1,0 +1,212 @@
+//! The watchdog: one task that renews all leases of a `Locker` and tells their loss.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::core::Core;
+use super::hold::{Hold, Standing};
+use crate::{Clock, LostReason, Moment, Operation, Renewal};
+
+/// After so long without a hold the watchdog sleeps until the next one.
+const IDLE_AFTER: Duration = Duration::from_secs(5);
+/// A jump of the wall clock below this is the ordinary disciplining of it.
+const JUMP: Duration = Duration::from_millis(2);
+
+/// Where a hold stands in the watchdog's list: when it is due, and a number that makes it unique.
+type Due = (Moment, u64);
+
+/// The holds under watch, by the time at which each needs something.
+pub(crate) struct Watchdog {
+    list: Mutex<List>,
+    wake: Arc<Notify>,
+}
+
+struct List {
+    due: BTreeMap<Due, Arc<Hold>>,
+    places: HashMap<u64, Place>,
+    next: u64,
+    /// When the task looks next. Only ever moved earlier from outside, so that a busy process pays no wake-up per cycle.
+    alarm: Moment,
+}
+
+struct Place {
+    due: Moment,
+    renewing: bool,
+}
+
+impl Watchdog {
+    pub(crate) fn new() -> Self {
+        let list = List { due: BTreeMap::new(), places: HashMap::new(), next: 0, alarm: Moment::FAR };
+        Self { list: Mutex::new(list), wake: Arc::new(Notify::new()) }
+    }
+
+    pub(crate) fn start(core: &Arc<Core>) {
+        let wake = Arc::clone(&core.watchdog.wake);
+        core.handle.spawn(watch(Arc::downgrade(core), wake, core.clock.clone()));
+    }
+
+    /// Takes a hold under watch. `None` when time cannot end it.
+    pub(crate) fn enter(&self, hold: &Arc<Hold>) -> Option<u64> {
+        if !hold.is_watched() {
+            return None;
+        }
+        let due = hold.renewal_due().unwrap_or(Moment::FAR).min(hold.deadline());
+        let mut list = self.lock();
+        let id = list.next;
+        list.next += 1;
+        list.due.insert((due, id), Arc::clone(hold));
+        list.places.insert(id, Place { due, renewing: false });
+        drop(list);
+        // Nothing is due in less than a tick in the usual case: the task sleeps that long at most.
+        self.rouse(due);
+        Some(id)
+    }
+
+    /// Forgets a hold: its guard has gone. A renewal under way finds nobody and changes nothing.
+    pub(crate) fn leave(&self, id: u64) {
+        let mut list = self.lock();
+        let hold = list.places.remove(&id).and_then(|place| list.due.remove(&(place.due, id)));
+        drop(list);
+        drop(hold);
+    }
+
+    /// Sees to it that the task looks at `due` at the latest.
+    fn rouse(&self, due: Moment) {
+        let mut list = self.lock();
+        if due < list.alarm {
+            list.alarm = due;
+            drop(list);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Ends the task when the `Locker` goes.
+    pub(crate) fn stop(&self) {
+        self.wake.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The holds that need something now; with `all`, every one of them.
+    fn take_due(&self, now: Moment, all: bool) -> Vec<(u64, Arc<Hold>)> {
+        let list = self.lock();
+        let due = list.due.iter().take_while(|((due, _), _)| all || *due <= now);
+        due.map(|((_, id), hold)| (*id, Arc::clone(hold))).collect()
+    }
+
+    /// Moves a hold to another time. Tells whether it is still there, and whether a renewal was under way.
+    fn reschedule(&self, id: u64, due: Moment, renewing: bool) -> Option<bool> {
+        let mut list = self.lock();
+        let place = list.places.get_mut(&id)?;
+        let (old, was) = (std::mem::replace(&mut place.due, due), std::mem::replace(&mut place.renewing, renewing));
+        if let Some(hold) = list.due.remove(&(old, id)) {
+            list.due.insert((due, id), hold);
+        }
+        Some(was)
+    }
+
+    fn is_renewing(&self, id: u64) -> bool {
+        self.lock().places.get(&id).is_some_and(|place| place.renewing)
+    }
+
+    /// Sets the alarm to the first due time, a tick from now at the latest; far away when there is nothing to watch.
+    fn set_alarm(&self, now: Moment, idle: bool) -> Moment {
+        let mut list = self.lock();
+        let first = list.due.first_key_value().map(|((due, _), _)| *due);
+        list.alarm = match first {
+            None if idle => Moment::FAR,
+            None => now.plus(Clock::RECHECK),
+            Some(due) => due.min(now.plus(Clock::RECHECK)),
+        };
+        list.alarm
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().due.is_empty()
+    }
+}
+
+async fn watch(core: Weak<Core>, wake: Arc<Notify>, clock: Clock) {
+    let mut last = clock.now();
+    let mut last_busy = last;
+    loop {
+        let alarm = {
+            let Some(core) = core.upgrade() else { return };
+            let now = clock.now();
+            let jumped = now.jump_since(last) > JUMP;
+            last = now;
+            for (id, hold) in core.watchdog.take_due(now, jumped) {
+                attend(&core, id, &hold, now);
+            }
+            if !core.watchdog.is_empty() {
+                last_busy = now;
+            }
+            core.watchdog.set_alarm(now, now.since(last_busy) > IDLE_AFTER)
+        };
+        tokio::select! {
+            // Neither branch leaves anything behind: the list is looked at anew.
+            () = wake.notified() => {}
+            () = clock.sleep_until(alarm) => {}
+        }
+    }
+}
+
+/// Gives a due hold what it needs: an end, a renewal, or another time.
+fn attend(core: &Arc<Core>, id: u64, hold: &Arc<Hold>, now: Moment) {
+    let standing = hold.look(now);
+    if let Standing::Lost(_) = standing {
+        core.watchdog.leave(id);
+        return;
+    }
+    let due = hold.renewal_due().is_some_and(|due| due <= now) || (standing == Standing::Doubtful && hold.can_renew());
+    let renew = due && !core.watchdog.is_renewing(id);
+    let next = match hold.renewal_due() {
+        Some(later) if later > now && !renew => later.min(hold.deadline()),
+        _ => hold.deadline(),
+    };
+    if renew {
+        core.watchdog.reschedule(id, hold.deadline(), true);
+        core.handle.spawn(renew_one(Arc::clone(core), id, Arc::clone(hold)));
+    } else {
+        let renewing = core.watchdog.is_renewing(id);
+        core.watchdog.reschedule(id, next, renewing);
+    }
+}
+
+/// One renewal, driven to its end by a task of its own.
+async fn renew_one(core: Arc<Core>, id: u64, hold: Arc<Hold>) {
+    let doubtful = hold.look(core.clock.now()) == Standing::Doubtful;
+    let result = core.backend.renew(&hold.claim).await;
+    let now = core.clock.now();
+    if let Standing::Lost(_) = hold.look(now) {
+        core.watchdog.leave(id);
+        return;
+    }
+    let next = match result {
+        Ok(Renewal::Renewed { ttl, valid_from }) => {
+            let left = hold.deadline().since(now).as_secs_f64();
+            core.events.renewed(&hold.claim, left / ttl.as_secs_f64().max(f64::MIN_POSITIVE));
+            hold.confirm(valid_from, ttl);
+            hold.renewal_due().unwrap_or(Moment::FAR)
+        }
+        Ok(Renewal::Lost) => {
+            hold.loss().set(if doubtful { LostReason::ClockJump } else { LostReason::Revoked });
+            core.watchdog.leave(id);
+            return;
+        }
+        // Unknown is not lost: tried again until D, sooner the shorter the lease.
+        Err(error) => {
+            core.events.error(Operation::Renew, Some(&hold.claim.name), &error);
+            let pause = hold.ttl().unwrap_or_default() / 12;
+            now.plus(pause.max(Duration::from_millis(5)).mul_f64(0.5 + fastrand::f64() / 2.0))
+        }
+    };
+    let next = next.min(hold.deadline());
+    core.watchdog.reschedule(id, next, false);
+    core.watchdog.rouse(next);
+}

@@ -1,0 +1,207 @@
+//! The guard: what a holder has in its hands.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::front::hold::{Hold, Standing};
+use crate::front::release;
+use crate::front::turn::Turn;
+use crate::{Claim, FencingToken, Grant, LockName, LostReason, Operation, Release, Result};
+
+/// A lock that is held. Releases it when dropped.
+///
+/// The hold is kept alive in the background. It can be lost all the same (the network, a pause, an operator): ask
+/// [`Guard::is_held`] before what must not be done twice, watch [`Guard::lost`], or let [`Guard::run`] do both; and give
+/// [`Guard::fencing_token`] to the resource, which is the only one that can refuse a late holder.
+///
+/// Dropped, it releases in the background and repeats that until it is answered. Dropped without a runtime, it leaves the
+/// lease to end by itself.
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct Guard {
+    hold: Arc<Hold>,
+    watch: Option<u64>,
+    token: Option<FencingToken>,
+    /// Gone once the release has begun.
+    turn: Option<Turn>,
+}
+
+impl Guard {
+    pub(crate) fn new(turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Self {
+        let core = turn.core();
+        let hold = Arc::new(Hold::new(claim, grant, core.drift));
+        let (weak, told) = (Arc::downgrade(core), Arc::clone(&hold.claim));
+        hold.loss().on_loss(move |reason| {
+            if let Some(core) = weak.upgrade() {
+                core.events.lost(&told, reason);
+            }
+        });
+        let watch = core.watchdog.enter(&hold);
+        Self { hold, watch, token: grant.token, turn: Some(turn) }
+    }
+
+    /// The name held.
+    #[must_use]
+    pub fn name(&self) -> &LockName {
+        &self.hold.claim.name
+    }
+
+    /// The claim behind the hold: its owner is what the server knows.
+    #[must_use]
+    pub fn claim(&self) -> &Claim {
+        &self.hold.claim
+    }
+
+    /// The number that the resource checks; larger than that of every earlier holder of the name. `None` on a backend
+    /// that does not fence.
+    #[must_use]
+    pub const fn fencing_token(&self) -> Option<FencingToken> {
+        self.token
+    }
+
+    /// The lease granted: at least what was asked for, the session's timeout where the session keeps the hold, nothing
+    /// where only the end of the process ends it.
+    #[must_use]
+    pub fn ttl(&self) -> Option<Duration> {
+        self.hold.ttl()
+    }
+
+    /// Whether the lock is held, by the clock and at this call. Never true after the deadline.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| self.hold.look(turn.core().clock.now()) == Standing::Held)
+    }
+
+    /// How long it is still held if nothing more is heard from the server; zero when it is not.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let Some(turn) = &self.turn else { return Duration::ZERO };
+        let now = turn.core().clock.now();
+        match self.hold.look(now) {
+            Standing::Held => self.hold.deadline().since(now),
+            Standing::Doubtful | Standing::Lost(_) => Duration::ZERO,
+        }
+    }
+
+    /// Why the lock is lost, if it is.
+    #[must_use]
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        let turn = self.turn.as_ref()?;
+        match self.hold.look(turn.core().clock.now()) {
+            Standing::Lost(reason) => Some(reason),
+            Standing::Held | Standing::Doubtful => None,
+        }
+    }
+
+    /// Ends when the lock is lost, at the deadline at the latest, and says why.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again; a loss is never missed.
+    pub async fn lost(&self) -> LostReason {
+        let Some(turn) = &self.turn else { return self.hold.loss().wait().await };
+        let clock = &turn.core().clock;
+        loop {
+            if let Standing::Lost(reason) = self.hold.look(clock.now()) {
+                return reason;
+            }
+            tokio::select! {
+                biased;
+                // Nothing is left behind by either branch.
+                reason = self.hold.loss().wait() => return reason,
+                () = clock.sleep_until(self.hold.deadline()) => {}
+            }
+        }
+    }
+
+    /// Runs `work` while the lock is held; drops it when the lock is lost.
+    ///
+    /// # Errors
+    /// [`Lost`] when the lock was lost before the work ended. What the work did until then stays done.
+    ///
+    /// # Cancel safety
+    /// Dropped, it drops the work; the lock stays held by the guard.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+        tokio::select! {
+            biased;
+            reason = self.lost() => Err(Lost { name: self.name().clone(), reason }),
+            output = work => Ok(output),
+        }
+    }
+
+    /// Releases the lock and waits for the answer.
+    ///
+    /// `Ok(NotHeld)` says that it was gone already: somebody else may have held it in the meantime.
+    ///
+    /// # Errors
+    /// When the server did not answer: the lock may still be held. The release is repeated in the background, and the
+    /// lease ends it at the latest.
+    ///
+    /// # Cancel safety
+    /// Dropped, the release runs to its end in the background.
+    pub async fn release(mut self) -> Result<Release> {
+        let Some(turn) = self.end() else { return Ok(Release::NotHeld) };
+        let core = Arc::clone(turn.core());
+        let claim = Arc::clone(&self.hold.claim);
+        let write = core.write(async move {
+            let core = turn.core();
+            let result = core.backend.release(&claim).await;
+            match &result {
+                Ok(release) => core.events.released(&claim, *release),
+                Err(error) => {
+                    core.events.error(Operation::Release, Some(&claim.name), error);
+                    release::retry(claim, core);
+                }
+            }
+            // The next local waiter goes on when the server has answered.
+            drop(turn);
+            result
+        });
+        write.await.map_err(|error| error.with_operation(Operation::Release).with_name(self.name()))
+    }
+
+    /// Ends the watch before the release is sent; the turn is whose release it is.
+    fn end(&mut self) -> Option<Turn> {
+        let turn = self.turn.take()?;
+        self.hold.loss().forget_hook();
+        if let Some(watch) = self.watch.take() {
+            turn.core().watchdog.leave(watch);
+        }
+        Some(turn)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(turn) = self.end() {
+            // After a shutdown nobody answers for background work: the lease ends it.
+            if turn.core().check_open().is_ok() {
+                turn.undo(Arc::clone(&self.hold.claim));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("name", self.name()).field("token", &self.token).finish_non_exhaustive()
+    }
+}
+
+/// The lock was lost while work ran under it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lost {
+    /// The lock.
+    pub name: LockName,
+    /// Why.
+    pub reason: LostReason,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lock {:?} was lost: {}", self.name.as_str(), self.reason)
+    }
+}
+
+impl std::error::Error for Lost {}

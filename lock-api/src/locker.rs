@@ -1,0 +1,235 @@
+//! The locker: what people use.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::event::Events;
+use crate::front::{Core, Keeper, LocalQueue, Releases, Watchdog};
+use crate::{
+    Capabilities, Clock, DistributedLock, Drift, Error, ErrorKind, Guard, Holder, LockName, LockRequest, Observer,
+    Operation, Options, Result,
+};
+
+/// Takes locks on one backend. Cheap to clone; the clones share everything.
+///
+/// ```no_run
+/// # async fn example(locks: lockyard_api::Locker) -> lockyard_api::Result<()> {
+/// let guard = locks.acquire("report:daily").await?;          // waits
+/// if let Some(guard) = locks.try_acquire("job:sync").await? { // busy is not an error
+///     println!("token {:?}", guard.fencing_token());
+///     guard.release().await?;
+/// }
+/// # drop(guard); Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Locker {
+    core: Arc<Core>,
+}
+
+impl Locker {
+    /// A locker with the default options over a backend.
+    ///
+    /// # Errors
+    /// `Config` outside a tokio runtime: the watchdog needs one.
+    pub fn new(backend: impl DistributedLock) -> Result<Self> {
+        Self::builder(backend).build()
+    }
+
+    /// A locker over a backend, with options.
+    pub fn builder(backend: impl DistributedLock) -> LockerBuilder {
+        LockerBuilder::new(Arc::new(backend))
+    }
+
+    /// A lock about to be asked for, with options.
+    pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.core), name.as_ref())
+    }
+
+    /// Acquires a lock with the default options; waits while another holds it.
+    ///
+    /// # Errors
+    /// As [`LockRequest::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`LockRequest::acquire`].
+    pub async fn acquire(&self, name: impl AsRef<str>) -> Result<Guard> {
+        self.lock(name).acquire().await
+    }
+
+    /// Acquires a lock with the default options if it is free. `None` when another holds it.
+    ///
+    /// # Errors
+    /// As [`LockRequest::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`LockRequest::try_acquire`].
+    pub async fn try_acquire(&self, name: impl AsRef<str>) -> Result<Option<Guard>> {
+        self.lock(name).try_acquire().await
+    }
+
+    /// Who holds a name; `None` when nobody does. Never acquires.
+    ///
+    /// # Errors
+    /// `InvalidName`, `Unsupported`, or what the server or the network did.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any await.
+    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Option<Holder>> {
+        let name = LockName::new(name)?;
+        let result = self.core.backend.inspect(&name).await;
+        result.map_err(|error| error.with_operation(Operation::Inspect).with_name(&name))
+    }
+
+    /// What the backend promises.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.core.capabilities
+    }
+
+    /// The backend itself, for what goes beyond locks.
+    #[must_use]
+    pub fn backend(&self) -> &Arc<dyn DistributedLock> {
+        &self.core.backend
+    }
+
+    /// How many releases are under way in the background.
+    #[must_use]
+    pub fn pending_releases(&self) -> usize {
+        self.core.releases.pending()
+    }
+
+    /// Takes no more requests and waits until the background releases are answered. Guards that still exist stay held
+    /// and can be released; dropped after this, they leave their lease to end by itself.
+    ///
+    /// # Errors
+    /// `Timeout` when releases are still unanswered after ten seconds; their leases end them.
+    ///
+    /// # Cancel safety
+    /// Dropped, the shutdown stands and the releases go on.
+    pub async fn shutdown(&self) -> Result<()> {
+        self.core.closed.store(true, Ordering::SeqCst);
+        let limit = self.core.clock.now().plus(Duration::from_secs(10));
+        match self.core.until(Some(limit), self.core.releases.drained()).await {
+            Some(()) => Ok(()),
+            None => {
+                let left = self.core.releases.pending();
+                let message = format!("{left} releases are unanswered after 10 s; their leases end them");
+                Err(Error::new(ErrorKind::Timeout, message).with_operation(Operation::Release))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Locker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.core.fmt(f)
+    }
+}
+
+/// Options of a [`Locker`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until build"]
+pub struct LockerBuilder {
+    backend: Arc<dyn DistributedLock>,
+    ttl: Duration,
+    drift: Drift,
+    clock: Clock,
+    patience: Duration,
+    local_queue: bool,
+    label: Option<Arc<str>>,
+    observer: Option<Arc<dyn Observer>>,
+}
+
+impl LockerBuilder {
+    fn new(backend: Arc<dyn DistributedLock>) -> Self {
+        let Options { ttl, drift, clock, .. } = Options::default();
+        let patience = Duration::from_secs(10);
+        Self { backend, ttl, drift, clock, patience, local_queue: true, label: None, observer: None }
+    }
+
+    /// Takes ttl, drift and clock from the options of a URL.
+    pub fn options(mut self, options: &Options) -> Self {
+        self.ttl = options.ttl;
+        self.drift = options.drift;
+        self.clock = options.clock.clone();
+        self
+    }
+
+    /// The ttl of requests that name none: 30 s. Raised to the backend's shortest.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How far clocks may run apart: 0.01. Larger: holders stop earlier. Smaller: a fast server clock may let another in
+    /// before the holder stops.
+    pub const fn drift(mut self, drift: Drift) -> Self {
+        self.drift = drift;
+        self
+    }
+
+    /// The clock that deadlines are computed from; the backend must have the same.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How long an acquire that waits sits through an outage: 10 s. Zero tells the first failure.
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Whether the waiters of this process queue among themselves behind one contender: yes. Without it every acquire
+    /// contends at the server, and the order is the server's.
+    pub const fn local_queue(mut self, on: bool) -> Self {
+        self.local_queue = on;
+        self
+    }
+
+    /// A word about this process for people who inspect locks; requests may have their own.
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Who is told of every event.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// The locker.
+    ///
+    /// # Errors
+    /// `Config` outside a tokio runtime: the watchdog needs one.
+    pub fn build(self) -> Result<Locker> {
+        let handle = Handle::try_current().map_err(|e| {
+            Error::config("a locker is made inside a tokio runtime: its watchdog runs there").with_source(e)
+        })?;
+        let capabilities = self.backend.capabilities();
+        let core = Arc::new(Core {
+            ttl: self.ttl.max(capabilities.ttl.min),
+            events: Events::new(capabilities.backend, self.observer),
+            keeper: Keeper::start(&handle),
+            queue: LocalQueue::default(),
+            watchdog: Watchdog::new(),
+            releases: Releases::default(),
+            closed: AtomicBool::new(false),
+            backend: self.backend,
+            clock: self.clock,
+            drift: self.drift,
+            patience: self.patience,
+            label: self.label,
+            local_queue: self.local_queue,
+            handle,
+            capabilities,
+        });
+        Watchdog::start(&core);
+        Ok(Locker { core })
+    }
+}
