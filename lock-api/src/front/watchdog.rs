@@ -45,7 +45,9 @@ impl Watchdog {
 
     pub(crate) fn start(core: &Arc<Core>) {
         let wake = Arc::clone(&core.watchdog.wake);
-        core.handle.spawn(watch(Arc::downgrade(core), wake, core.clock.clone()));
+        // Read here: a jump before the task first runs is a jump.
+        let began = core.clock.now();
+        core.handle.spawn(watch(Arc::downgrade(core), wake, core.clock.clone(), began));
     }
 
     /// Takes a hold under watch. `None` when time cannot end it.
@@ -131,8 +133,8 @@ impl Watchdog {
     }
 }
 
-async fn watch(core: Weak<Core>, wake: Arc<Notify>, clock: Clock) {
-    let mut last = clock.now();
+async fn watch(core: Weak<Core>, wake: Arc<Notify>, clock: Clock, began: Moment) {
+    let mut last = began;
     let mut last_busy = last;
     loop {
         let alarm = {

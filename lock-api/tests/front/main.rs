@@ -1,0 +1,7 @@
+//! The front end over the memory backend: waiting, cancellation, loss, the local queue, shutdown.
+
+mod cancel;
+mod loss;
+mod queue;
+mod shutdown;
+mod support;
