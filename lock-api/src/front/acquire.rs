@@ -125,6 +125,7 @@ impl Acquire {
 
     /// Sends the turn's claim, or a new one, and says what came of it.
     async fn request(&mut self, mut turn: Turn) -> Result<Step> {
+        let repeated = turn.claim().is_some();
         let claim = match turn.claim() {
             Some(claim) => Arc::clone(claim),
             None => {
@@ -150,7 +151,9 @@ impl Acquire {
                 Step::Busy
             }
             Err(error) => {
-                if error.outcome() == Outcome::NotApplied || error.kind() == ErrorKind::SessionChanged {
+                // Of a repeat only this request was not applied: the place that an earlier one took is still there.
+                let nothing_there = error.outcome() == Outcome::NotApplied && !repeated;
+                if nothing_there || error.kind() == ErrorKind::SessionChanged {
                     turn.disarm();
                 }
                 Step::Failed(turn, error)
