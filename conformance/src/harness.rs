@@ -117,6 +117,12 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Does what a holder's application may do on the server beside holding the lock, where a waiter could stand in its
+    /// way (building an index, for one); answers when it is done.
+    async fn work_while_waited_for(&self) -> Fault {
+        Fault::not_offered("nothing that a holder does on this server could be blocked by a waiter")
+    }
+
     /// The largest token number that the server has drawn so far (for this name or in all), where it can be read
     /// without drawing one.
     async fn last_token(&self, _name: &LockName) -> Option<u64> {

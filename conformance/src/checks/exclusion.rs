@@ -1,0 +1,68 @@
+//! Clause 1: a name has one holder at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockyard_api::{Clock, LockName};
+use tokio::task::JoinSet;
+
+use super::checks;
+use crate::steps::{acquire, busy, granted, queued, within};
+use crate::stop::ensure;
+use crate::timing::scaled;
+use crate::{Checked, Context, Stop};
+
+checks! { 1 exclusion: one_holder, many_contend }
+
+async fn one_holder(ctx: &Context) -> Checked {
+    let (a, b) = ctx.two().await?;
+    let name = ctx.name();
+    let first = ctx.claim(&name);
+    granted(a.lock.try_acquire(&first).await?)?;
+    busy(b.lock.try_acquire(&ctx.claim(&name)).await?)?;
+    let second = ctx.claim(&name).queueing();
+    queued(b.lock.try_acquire(&second).await?)?;
+    a.lock.release(&first).await?;
+    acquire(&*b.lock, &second, ctx.recheck(&second)).await?;
+    busy(a.lock.try_acquire(&ctx.claim(&name)).await?)
+}
+
+async fn many_contend(ctx: &Context) -> Checked {
+    const CLIENTS: usize = 8;
+    let name = ctx.name();
+    let inside = Arc::new(AtomicUsize::new(0));
+    let mut contenders = JoinSet::new();
+    for _ in 0..CLIENTS {
+        contenders.spawn(contend(ctx.clone(), name.clone(), Arc::clone(&inside)));
+    }
+    while let Some(ended) = contenders.join_next().await {
+        ended.map_err(|panic| Stop::failed(format_args!("a contender ended by a panic: {panic}")))??;
+    }
+    Ok(())
+}
+
+/// Takes and gives back the name a few times; fewer where a hand-over takes long.
+async fn contend(ctx: Context, name: LockName, inside: Arc<AtomicUsize>) -> Checked {
+    let client = ctx.client().await?;
+    let clock = ctx.clock();
+    let start = clock.now();
+    for round in 0..6 {
+        if round > 0 && clock.now().since(start) > scaled(Duration::from_secs(10)) {
+            break;
+        }
+        // Short, since a backend that polls asks as often as the ttl says.
+        let mut claim = ctx.claim(&name).queueing();
+        claim.ttl = scaled(Duration::from_secs(4)).clamp(ctx.harness().ttl(), ctx.long_ttl());
+        let grant = acquire(&*client.lock, &claim, scaled(Duration::from_secs(45))).await?;
+        let before = inside.fetch_add(1, Ordering::SeqCst);
+        Clock::system().sleep(Duration::from_millis(2)).await;
+        let after = inside.fetch_sub(1, Ordering::SeqCst);
+        // A holder that was stopped for longer than its lease has to expect others.
+        let slow = ctx.granted_ttl(&grant).is_ok_and(|ttl| clock.now().since(grant.valid_from) >= ttl);
+        ensure!(slow || (before == 0 && after == 1), "{} holders of one name at a time", before.max(after - 1) + 1);
+        within(ctx.patience(), "a release should be answered", async { Ok(client.lock.release(&claim).await?) })
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Clause 15: a holder that hangs loses the lock, and a waiter that hangs does not block for long.
+
+use lockyard_api::Release;
+
+use super::checks;
+use crate::steps::{acquire, answered, granted, lost, queued, renew, stands, undo};
+use crate::{Checked, Context};
+
+checks! { 15 hung: holder_loses, waiter_does_not_block_for_long }
+
+async fn holder_loses(ctx: &Context) -> Checked {
+    ctx.needs_expiry()?;
+    let (a, b) = ctx.two().await?;
+    let link = a.needs_link()?;
+    let name = ctx.name();
+    let (first, second) = (ctx.short(&name), ctx.short(&name).queueing());
+    let ttl = ctx.granted_ttl(&granted(a.lock.try_acquire(&first).await?)?)?;
+    queued(b.lock.try_acquire(&second).await?)?;
+    link.silence().await;
+    let taken = acquire(&*b.lock, &second, ctx.takeover(ttl) + ctx.recheck(&second)).await;
+    // The next holder stays: its hold is made long before the late one stirs.
+    let kept = async {
+        taken?;
+        stands(b.lock.renew(&second).await?)
+    }
+    .await;
+    link.heal().await;
+    kept?;
+    lost(renew(ctx, &*a.lock, &first).await?)?;
+    answered(undo(ctx, &*a.lock, &first).await?, Release::NotHeld)
+}
+
+async fn waiter_does_not_block_for_long(ctx: &Context) -> Checked {
+    ctx.needs_expiry()?;
+    let (a, b, c) = ctx.three().await?;
+    let link = b.needs_link()?;
+    let name = ctx.name();
+    let (first, hung, third) = (ctx.claim(&name), ctx.short(&name).queueing(), ctx.short(&name).queueing());
+    let ttl = ctx.granted_ttl(&granted(a.lock.try_acquire(&first).await?)?)?.min(hung.ttl * 2);
+    queued(b.lock.try_acquire(&hung).await?)?;
+    queued(c.lock.try_acquire(&third).await?)?;
+    link.silence().await;
+    a.lock.release(&first).await?;
+    // It may be granted the name and keep it for its ttl; its session may have been heard of just now.
+    let limit = ctx.takeover(ttl * 2) + ctx.recheck(&third);
+    let taken = acquire(&*c.lock, &third, limit).await;
+    link.heal().await;
+    taken?;
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Clause 7: a lease ends at the server no earlier than the granted ttl and no later than it plus the slack.
+
+use lockyard_api::{Claim, Clock, Liveness, Moment, Renewal};
+use std::time::Duration;
+
+use super::checks;
+use crate::steps::{POLL, acquire, busy, granted, renew, within};
+use crate::stop::ensure;
+use crate::{Checked, Client, Context, Stop};
+
+checks! { 7 lease: not_early, not_late, renew_extends, granted_not_less, fixed_ends, kept_over_restart alone }
+
+/// How a hold ended that nobody kept alive.
+struct Takeover {
+    /// The last moment from which the holder could count its lease.
+    valid_from: Moment,
+    /// From here on nothing of the holder reached the server.
+    hung: Moment,
+    ttl: Duration,
+    taken: Moment,
+}
+
+/// Hangs a holder and tries the name all the time until it is free.
+async fn takeover(ctx: &Context, claim: Claim) -> Checked<Takeover> {
+    let (a, b) = ctx.two().await?;
+    let clock = ctx.clock();
+    let grant = granted(a.lock.try_acquire(&claim).await?)?;
+    let ttl = ctx.granted_ttl(&grant)?;
+    if claim.renew == lockyard_api::Renew::Auto {
+        ctx.hang(&a).await?;
+    }
+    let hung = clock.now();
+    let next = Claim::new(claim.name.clone(), claim.ttl);
+    // Twice as long as allowed: how late it was is for the check to say.
+    let taken = acquire(&*b.lock, &next, ctx.takeover(ttl) * 2).await;
+    let taken_at = clock.now();
+    let valid_from = match &grant.liveness {
+        Liveness::Session(watch) => watch.lease().0,
+        _ => grant.valid_from,
+    };
+    ctx.unhang(&a).await;
+    taken?;
+    Ok(Takeover { valid_from, hung, ttl, taken: taken_at })
+}
+
+async fn not_early(ctx: &Context) -> Checked {
+    ctx.needs_expiry()?;
+    let it = takeover(ctx, ctx.short(&ctx.name())).await?;
+    let after = it.taken.since(it.valid_from);
+    ensure!(after >= it.ttl, "a lease of {:?} was given to another after {after:?}", it.ttl);
+    Ok(())
+}
+
+async fn not_late(ctx: &Context) -> Checked {
+    ctx.needs_expiry()?;
+    let it = takeover(ctx, ctx.short(&ctx.name())).await?;
+    let (after, limit) = (it.taken.since(it.hung), ctx.takeover(it.ttl));
+    ensure!(after <= limit, "a lease of {:?} blocked others for {after:?}, allowed are {limit:?}", it.ttl);
+    Ok(())
+}
+
+async fn fixed_ends(ctx: &Context) -> Checked {
+    ctx.needs(ctx.capabilities().fixed_lease, "no capability: fixed_lease")?;
+    let it = takeover(ctx, ctx.short(&ctx.name()).fixed()).await?;
+    let after = it.taken.since(it.valid_from);
+    ensure!(after >= it.ttl, "a fixed lease of {:?} was given to another after {after:?}", it.ttl);
+    let limit = ctx.takeover(it.ttl);
+    ensure!(it.taken.since(it.hung) <= limit, "a fixed lease of {:?} blocked others for {after:?}", it.ttl);
+    Ok(())
+}
+
+async fn renew_extends(ctx: &Context) -> Checked {
+    ctx.needs_leases()?;
+    let (a, b) = ctx.two().await?;
+    let clock = ctx.clock();
+    let claim = ctx.short(&ctx.name());
+    let grant = granted(a.lock.try_acquire(&claim).await?)?;
+    let ttl = ctx.granted_ttl(&grant)?;
+    let mut valid_from = grant.valid_from;
+    while clock.now().since(grant.valid_from) < ttl * 5 / 2 {
+        clock.sleep_until(valid_from.plus(ttl / 4)).await;
+        let sent = clock.now();
+        let renewal = a.lock.renew(&claim).await?;
+        if sent >= valid_from.plus(ttl) {
+            return Err(Stop::ignored("the machine is too slow for a ttl this short"));
+        }
+        valid_from = renewed(renewal, valid_from, ttl)?;
+        let attempt = b.lock.try_acquire(&ctx.claim(&claim.name)).await?;
+        if clock.now() >= valid_from.plus(ttl) {
+            return Err(Stop::ignored("the machine is too slow for a ttl this short"));
+        }
+        busy(attempt)?;
+    }
+    Ok(())
+}
+
+/// A renewal that may have reached the server after the end of the lease proves nothing.
+fn renewed(renewal: Renewal, last: Moment, granted: Duration) -> Checked<Moment> {
+    match renewal {
+        Renewal::Renewed { ttl, valid_from } => {
+            ensure!(ttl >= granted, "renewed for {ttl:?}, granted were {granted:?}");
+            ensure!(valid_from > last, "the renewed lease did not start anew");
+            Ok(valid_from)
+        }
+        _ if Clock::system().now() >= last.plus(granted) => {
+            Err(Stop::ignored("the machine is too slow for a ttl this short"))
+        }
+        other => Err(Stop::failed(format_args!("the lease had time left and renew answered {other:?}"))),
+    }
+}
+
+async fn granted_not_less(ctx: &Context) -> Checked {
+    ctx.needs_leases()?;
+    let a = ctx.client().await?;
+    let range = ctx.capabilities().ttl;
+    let base = ctx.harness().ttl();
+    let odd = base + base / 3 + Duration::from_nanos(1);
+    for ttl in [range.min, base, odd, ctx.long_ttl(), range.max].into_iter().filter(|ttl| range.check(*ttl).is_ok()) {
+        let claim = Claim::new(ctx.name(), ttl);
+        let grant = granted(a.lock.try_acquire(&claim).await?)?;
+        let got = ctx.granted_ttl(&grant)?;
+        ensure!(got >= ttl, "asked for {ttl:?}, granted {got:?}");
+        a.lock.release(&claim).await?;
+    }
+    Ok(())
+}
+
+async fn kept_over_restart(ctx: &Context) -> Checked {
+    ctx.needs(ctx.capabilities().restart_safe, "no capability: restart_safe")?;
+    let (a, b) = ctx.two().await?;
+    let claim = ctx.claim(&ctx.name());
+    granted(a.lock.try_acquire(&claim).await?)?;
+    ctx.harness().kill_server().await.made()?;
+    ctx.harness().restart_server().await.made()?;
+    within(ctx.harness().op_timeout() + ctx.patience(), "the restarted server should answer", kept(ctx, &b, &claim))
+        .await?;
+    match renew(ctx, &*a.lock, &claim).await? {
+        Renewal::Renewed { .. } => Ok(()),
+        other => Err(Stop::failed(format_args!("the restart should have kept the hold, renew answered {other:?}"))),
+    }
+}
+
+/// Another is refused as soon as the server answers again.
+async fn kept(ctx: &Context, other: &Client, claim: &Claim) -> Checked {
+    loop {
+        match other.lock.try_acquire(&ctx.claim(&claim.name)).await {
+            Ok(attempt) => return busy(attempt),
+            Err(error) if error.kind().is_transient() => ctx.clock().sleep(POLL).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The checks: one file per clause of the contract.
+
+mod exclusion;
+mod fifo;
+mod hung;
+mod inspect;
+mod lease;
+mod leave;
+mod loss;
+mod name;
+mod outcome;
+mod owner;
+mod release;
+mod repeat;
+mod stale;
+mod token;
+mod wait;
+mod wake;
+
+use crate::Check;
+
+/// Names the checks of one clause: `checks! { 5 release: only_owner, queued }`; `alone` after a name for a check that
+/// disturbs the whole server.
+macro_rules! checks {
+    ($clause:literal $group:ident: $($name:ident $($mode:ident)?),+ $(,)?) => {
+        pub(super) fn checks() -> Vec<$crate::Check> {
+            vec![$(
+                $crate::Check::new(
+                    concat!(stringify!($group), "::", stringify!($name)),
+                    $clause,
+                    |ctx| Box::pin($name(ctx)),
+                )$(.$mode())?
+            ),+]
+        }
+    };
+}
+use checks;
+
+/// All checks of the first version, in the order of the clauses.
+pub(crate) fn v1() -> Vec<Check> {
+    [
+        exclusion::checks(),
+        owner::checks(),
+        repeat::checks(),
+        leave::checks(),
+        release::checks(),
+        token::checks(),
+        lease::checks(),
+        loss::checks(),
+        stale::checks(),
+        fifo::checks(),
+        wait::checks(),
+        wake::checks(),
+        name::checks(),
+        outcome::checks(),
+        hung::checks(),
+        inspect::checks(),
+    ]
+    .concat()
+}
