@@ -22,7 +22,7 @@ use crate::process;
 
 const PREFIX: &str = "lockyard-testbed-";
 
-/// `$1` is the directory. The loop is bounded: a process that sleeps in the kernel dies when it wakes.
+/// `$1` is the directory, in which a file may name a container. The loop is bounded: a process that sleeps in the kernel dies when it wakes.
 const WATCH: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r _
@@ -34,6 +34,7 @@ while [ $tries -lt 100 ]; do
     tries=$((tries + 1))
     sleep 0.02
 done
+[ ! -s "$1/container" ] || docker rm -f "$(cat "$1/container")"
 rm -rf "$1"
 "#;
 

@@ -16,7 +16,10 @@
 //! # }
 //! ```
 
+#[cfg(feature = "container")]
+mod container;
 mod error;
+mod faults;
 mod home;
 mod join;
 mod launch;

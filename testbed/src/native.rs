@@ -21,15 +21,16 @@ use crate::ports::Port;
 use crate::process::{is_going, is_stopped, kill_members, members, signal_all};
 use crate::ready::Contact;
 use crate::requests::Requests;
-use crate::timing::{eventually, pace, scaled};
+use crate::timing::{eventually, scaled};
 use crate::wire;
 use crate::{FailedStart, FaultError, Options, Service};
 
+/// `initdb` takes most of a second of an idle machine, and far more of a busy one.
+const PREPARE_LIMIT: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(15);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How long the kernel may take over a signal: a process that waits for the disk gets it when it wakes.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
-const READY_POLL: Duration = Duration::from_millis(10);
 /// How often a start is repeated because somebody took the port first.
 const PORT_TRIES: usize = 5;
 /// How much of the log an error shows.
@@ -90,40 +91,24 @@ impl Native {
 
     /// Runs the server on its port and its data until it answers.
     async fn launch(&self) -> Result<String, FailedStart> {
-        let limit = scaled(START_LIMIT);
-        let mut last = "nothing was tried".to_owned();
-        let started = timeout(limit, self.bring_up(&mut last)).await;
-        let reason = match started {
-            Ok(Ok(version)) => return Ok(version),
-            Ok(Err(reason)) => reason,
-            Err(_) => format!("not ready within {limit:?}: {last}"),
-        };
-        let failed = FailedStart::new(self.service(), reason).with_log(tail(&self.log()).unwrap_or_default());
-        kill_members(self.home.path());
-        Err(failed)
+        let started = self.bring_up().await;
+        started.map_err(|reason| {
+            let log = tail(&self.log()).unwrap_or_default();
+            kill_members(self.home.path());
+            FailedStart::new(self.service(), reason).with_log(log)
+        })
     }
 
-    /// Leaves in `last` why it was not ready when last asked.
-    async fn bring_up(&self, last: &mut String) -> Result<String, String> {
+    async fn bring_up(&self) -> Result<String, String> {
         let (launcher, site) = (Arc::clone(&self.launcher), self.site.clone());
-        let prepared = spawn_blocking(move || launcher.prepare(&site)).await;
-        prepared.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let prepared = timeout(scaled(PREPARE_LIMIT), spawn_blocking(move || launcher.prepare(&site))).await;
+        prepared.map_err(|_| "its data was not made in time")?.map_err(text)?.map_err(text)?;
         self.run().child = Some(self.spawn().map_err(|error| format!("its program does not run: {error}"))?);
-        let mut polls = pace(READY_POLL);
-        let version = loop {
-            polls.tick().await;
-            match self.contact.version().await {
-                Ok(version) => break version,
-                Err(error) => *last = error.to_string(),
-            }
-            if !self.is_running() {
-                return Err(format!("it ended at once; {last}"));
-            }
-        };
+        let version = self.contact.version_in(START_LIMIT, || self.is_running()).await?;
         if self.site.options.counting && self.service() == Service::Redis {
             let contact = self.contact.clone();
-            let monitor = spawn_blocking(move || Monitor::attach(&contact)).await.map_err(|error| error.to_string())?;
-            self.run().monitor = Some(Arc::new(monitor.map_err(|error| format!("MONITOR: {error}"))?));
+            let monitor = spawn_blocking(move || Monitor::attach(&contact)).await.map_err(text)?.map_err(text)?;
+            self.run().monitor = Some(Arc::new(monitor));
         }
         Ok(version)
     }
@@ -286,6 +271,10 @@ async fn all_stopped(pids: Vec<Pid>) -> Result<(), FaultError> {
         async move { stopped }
     });
     stopped.await.ok_or_else(|| too_slow("freeze"))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 fn too_slow(what: &'static str) -> FaultError {

@@ -5,8 +5,18 @@
 #[non_exhaustive]
 pub struct Options {
     pub(crate) args: Vec<String>,
-    pub(crate) native_only: bool,
+    pub(crate) from: From,
     pub(crate) counting: bool,
+}
+
+/// Where a server may come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum From {
+    #[default]
+    Anywhere,
+    Process,
+    #[cfg(feature = "container")]
+    Container,
 }
 
 impl Options {
@@ -29,7 +39,15 @@ impl Options {
     /// Starts a process of this machine or nothing: no server of the environment is joined, no container is run.
     #[must_use]
     pub fn native_only(mut self) -> Self {
-        self.native_only = true;
+        self.from = From::Process;
+        self
+    }
+
+    /// Runs a container or nothing.
+    #[cfg(feature = "container")]
+    #[must_use]
+    pub fn container_only(mut self) -> Self {
+        self.from = From::Container;
         self
     }
 
@@ -43,9 +61,19 @@ impl Options {
         self
     }
 
-    /// Whether only a server of our own can satisfy these options.
-    pub(crate) fn needs_own(&self) -> bool {
-        self.native_only || self.counting || !self.args.is_empty()
+    /// Whether a server of somebody else will do: it has no arguments of ours, and counts nothing.
+    pub(crate) fn may_join(&self) -> bool {
+        self.from == From::Anywhere && !self.counting && self.args.is_empty()
+    }
+
+    pub(crate) fn may_run_a_process(&self) -> bool {
+        matches!(self.from, From::Anywhere | From::Process)
+    }
+
+    /// Whether a container will do: its log and its command line are out of reach for counting.
+    #[cfg(feature = "container")]
+    pub(crate) fn may_run_a_container(&self) -> bool {
+        self.from != From::Process && !self.counting
     }
 
     /// The value of `--requirepass`, when one was given to Redis.

@@ -11,6 +11,7 @@ use crate::{Service, timing};
 
 /// How long one question may take; a frozen server accepts connections and then says nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(10);
 
 /// Where a server is, and as whom to ask it.
 #[derive(Clone)]
@@ -36,6 +37,31 @@ impl Contact {
     /// The version of the server if it serves requests; an empty string when it answers but does not say.
     pub(crate) async fn version(&self) -> io::Result<String> {
         timeout(timing::scaled(PATIENCE), self.probe()).await?
+    }
+
+    /// Asks until it answers, for at most `limit` times the time factor, or until it is no longer `alive`.
+    pub(crate) async fn version_in(
+        &self,
+        limit: Duration,
+        alive: impl Fn() -> bool + Send + Sync,
+    ) -> Result<String, String> {
+        let limit = timing::scaled(limit);
+        let mut last = "it was not asked".to_owned();
+        let asking = async {
+            let mut polls = timing::pace(POLL);
+            loop {
+                polls.tick().await;
+                match self.version().await {
+                    Ok(version) => return Ok(version),
+                    Err(error) => last = error.to_string(),
+                }
+                if !alive() {
+                    return Err(format!("it ended at once; {last}"));
+                }
+            }
+        };
+        let asked = timeout(limit, asking).await;
+        asked.unwrap_or_else(|_| Err(format!("not ready within {limit:?}: {last}")))
     }
 
     async fn probe(&self) -> io::Result<String> {

@@ -1,15 +1,15 @@
 //! A server, whoever runs it.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
 
+#[cfg(feature = "container")]
+use crate::container::Container;
 use crate::join::Joined;
-use crate::native::{self, Native};
+use crate::native::Native;
 use crate::ready::Contact;
-use crate::{Absent, FailedStart, FaultError, Options, Requests, Service, StartError, launch, require, timing};
+use crate::{Absent, FailedStart, Options, Service, StartError, launch, require};
 
 /// A server that answered when it was started or joined.
 ///
@@ -19,17 +19,20 @@ use crate::{Absent, FailedStart, FaultError, Options, Requests, Service, StartEr
 pub struct Server {
     service: Service,
     version: String,
-    source: Source,
+    pub(crate) source: Source,
 }
 
 #[derive(Debug)]
-enum Source {
+pub(crate) enum Source {
     Joined(Joined, Contact),
     Native(Box<Native>),
+    #[cfg(feature = "container")]
+    Container(Box<Container>),
 }
 
 impl Server {
-    /// Provides a server: the one whose URL is in the environment, else one of this machine's installation.
+    /// Provides a server: the one whose URL is in the environment, else a process of this machine's installation, else, with the
+    /// feature `container`, a container.
     ///
     /// # Errors
     ///
@@ -54,17 +57,33 @@ impl Server {
     /// As [`Server::start`].
     pub async fn start_with(service: Service, options: Options) -> Result<Self, StartError> {
         if let Some(url) = given_url(service)
-            && !options.needs_own()
+            && options.may_join()
         {
             return Ok(Self::join(service, url).await?);
         }
-        match launch::find(service) {
-            Ok(launcher) => {
-                let (native, version) = Native::start(service, launcher, options).await?;
-                Ok(Self { service, version, source: Source::Native(Box::new(native)) })
-            }
-            Err(missing) => Err(Absent::new(service, format!("{} is not set, {missing}", service.env_var())).into()),
+        let mut missing = Vec::new();
+        if options.may_join() {
+            missing.push(format!("{} is not set", service.env_var()));
         }
+        if options.may_run_a_process() {
+            match launch::find(service) {
+                Ok(launcher) => {
+                    let (native, version) = Native::start(service, launcher, options).await?;
+                    return Ok(Self { service, version, source: Source::Native(Box::new(native)) });
+                }
+                Err(reason) => missing.push(reason),
+            }
+        }
+        #[cfg(feature = "container")]
+        if options.may_run_a_container() {
+            match Container::start(service, options).await? {
+                Ok((container, version)) => {
+                    return Ok(Self { service, version, source: Source::Container(Box::new(container)) });
+                }
+                Err(reason) => missing.push(reason),
+            }
+        }
+        Err(Absent::new(service, missing.join(", ")).into())
     }
 
     /// Provides a server, or `None` after saying why not on stderr, unless `LOCKYARD_REQUIRE` names the service.
@@ -125,11 +144,9 @@ impl Server {
     /// The address for its client library: `redis://…`, `postgres://postgres@…/postgres`, `http://…` for etcd, `host:port` for ZooKeeper.
     #[must_use]
     pub fn url(&self) -> String {
-        match (&self.source, self.service) {
-            (Source::Joined(joined, _), _) => joined.url(),
-            (_, Service::Etcd) => format!("http://{}", self.addr()),
-            (_, Service::Zookeeper) => self.addr().to_string(),
-            _ => self.lock_url(),
+        match &self.source {
+            Source::Joined(joined, _) => joined.url(),
+            _ => self.url_via(self.addr()),
         }
     }
 
@@ -138,11 +155,21 @@ impl Server {
     pub fn lock_url(&self) -> String {
         match &self.source {
             Source::Joined(joined, _) => joined.lock_url(),
-            Source::Native(_) => self.lock_url_via(self.addr()),
+            _ => self.lock_url_via(self.addr()),
         }
     }
 
-    /// The lock URL of this server, started by the testbed, when it is reached through `addr`: that of a [`Proxy`](crate::Proxy).
+    /// The [`url`](Self::url) of a server of our own when it is reached through `addr`, that of a [`Proxy`](crate::Proxy).
+    #[must_use]
+    pub fn url_via(&self, addr: SocketAddr) -> String {
+        match self.service {
+            Service::Etcd => format!("http://{addr}"),
+            Service::Zookeeper => addr.to_string(),
+            _ => self.lock_url_via(addr),
+        }
+    }
+
+    /// The [`lock_url`](Self::lock_url) of a server of our own when it is reached through `addr`, that of a [`Proxy`](crate::Proxy).
     #[must_use]
     pub fn lock_url_via(&self, addr: SocketAddr) -> String {
         let scheme = self.service.lock_scheme();
@@ -175,127 +202,17 @@ impl Server {
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         match &self.source {
-            Source::Joined(..) => None,
             Source::Native(native) => native.pid(),
+            _ => None,
         }
     }
 
-    /// Whether it answers a request within `limit` times the time factor: it does not while it is frozen or dead.
-    ///
-    /// # Cancel safety
-    ///
-    /// Only asks.
-    pub async fn answers(&self, limit: Duration) -> bool {
-        timeout(timing::scaled(limit), self.contact().version()).await.is_ok_and(|answer| answer.is_ok())
-    }
-
-    /// Stops all its processes with `SIGSTOP`. Connections still open and stay open, and nothing is answered.
-    ///
-    /// # Errors
-    ///
-    /// When it is not ours or does not run.
-    ///
-    /// # Cancel safety
-    ///
-    /// Some of the processes may be stopped; [`thaw`](Self::thaw) undoes it.
-    pub async fn freeze(&self) -> Result<(), FaultError> {
-        self.native()?.freeze().await
-    }
-
-    /// Lets a frozen server go on with `SIGCONT`.
-    ///
-    /// # Errors
-    ///
-    /// When it is not ours or does not run.
-    ///
-    /// # Cancel safety
-    ///
-    /// The signals are sent at the first poll.
-    pub async fn thaw(&self) -> Result<(), FaultError> {
-        self.native()?.thaw().await
-    }
-
-    /// Kills all its processes with `SIGKILL`, and returns when they are gone. Its data and its port stay reserved.
-    ///
-    /// # Errors
-    ///
-    /// When it is not ours. None when it does not run.
-    ///
-    /// # Cancel safety
-    ///
-    /// The signal may have been sent; calling it again waits for the end.
-    pub async fn kill(&self) -> Result<(), FaultError> {
-        self.native()?.kill().await
-    }
-
-    /// Ends it in order, or by [`kill`](Self::kill) when that takes more than 5 s times the time factor.
-    ///
-    /// # Errors
-    ///
-    /// When it is not ours. None when it does not run.
-    ///
-    /// # Cancel safety
-    ///
-    /// It may go on stopping; calling it again waits for the end.
-    pub async fn stop(&self) -> Result<(), FaultError> {
-        self.native()?.stop().await
-    }
-
-    /// Starts it again on the same port with the same data; first stops it if it runs.
-    ///
-    /// # Errors
-    ///
-    /// When it is not ours, or does not start.
-    ///
-    /// # Cancel safety
-    ///
-    /// It may be left stopped or half started; calling it again repairs that.
-    pub async fn restart(&self) -> Result<(), FaultError> {
-        self.native()?.restart().await
-    }
-
-    /// Starts it again on the same port without any data; first kills it if it runs.
-    ///
-    /// # Errors
-    ///
-    /// When it is not ours, or does not start.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`restart`](Self::restart); the data is gone or not.
-    pub async fn restart_empty(&self) -> Result<(), FaultError> {
-        self.native()?.restart_empty().await
-    }
-
-    /// The client requests it has executed since its process was started, without this question.
-    ///
-    /// # Errors
-    ///
-    /// When it was not started with [`Options::counting`] (etcd counts always), or does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Only asks.
-    pub async fn requests(&self) -> Result<Requests, FaultError> {
-        match &self.source {
-            Source::Native(native) if self.service != Service::Etcd => native.requests().await,
-            _ if self.service == Service::Etcd => native::etcd_requests(self.contact()).await,
-            _ => Err(FaultError::NotCounting(self.service)),
-        }
-    }
-
-    fn contact(&self) -> &Contact {
+    pub(crate) fn contact(&self) -> &Contact {
         match &self.source {
             Source::Joined(_, contact) => contact,
             Source::Native(native) => &native.contact,
-        }
-    }
-
-    fn native(&self) -> Result<&Native, FaultError> {
-        match &self.source {
-            Source::Native(native) => Ok(native),
-            Source::Joined(..) if self.faults_allowed() => Err(FaultError::OutOfReach(self.service)),
-            Source::Joined(..) => Err(FaultError::NotAllowed(self.service)),
+            #[cfg(feature = "container")]
+            Source::Container(container) => &container.contact,
         }
     }
 }

@@ -20,6 +20,9 @@ const BRIEFLY: Duration = Duration::from_millis(300);
 
 /// Makes this binary start a server of the named service, say where it is, and wait to be killed.
 const VICTIM: &str = "LOCKYARD_TESTBED_VICTIM";
+/// Makes this binary join the server of the named service that its environment tells.
+const GUEST: &str = "LOCKYARD_TESTBED_GUEST";
+const ALLOW_FAULTS: &str = "LOCKYARD_ALLOW_FAULTS";
 
 type Check = fn(Service) -> Pin<Box<dyn Future<Output = Result<(), Box<dyn std::error::Error>>>>>;
 
@@ -27,7 +30,10 @@ fn main() -> ExitCode {
     if let Ok(service) = std::env::var(VICTIM) {
         return victim(&service);
     }
-    let checks: [(&str, Check); 12] = [
+    if let Ok(service) = std::env::var(GUEST) {
+        return guest(&service);
+    }
+    let checks: [(&str, Check); 13] = [
         ("starts_and_answers", |service| Box::pin(starts_and_answers(service))),
         ("starts_many_at_once", |service| Box::pin(starts_many_at_once(service))),
         ("answers_nothing_while_frozen", |service| Box::pin(answers_nothing_while_frozen(service))),
@@ -39,6 +45,7 @@ fn main() -> ExitCode {
         ("leaves_nothing_when_its_test_is_killed", |service| Box::pin(leaves_nothing_when_its_test_is_killed(service))),
         ("leaves_nothing_when_its_test_exits", |service| Box::pin(leaves_nothing_when_its_test_exits(service))),
         ("counts_requests", |service| Box::pin(counts_requests(service))),
+        ("is_joined_and_left_alone", |service| Box::pin(is_joined_and_left_alone(service))),
         ("tells_why_it_did_not_start", |service| Box::pin(tells_why_it_did_not_start(service))),
     ];
     let trials = Service::ALL.into_iter().flat_map(|service| {
@@ -201,6 +208,22 @@ async fn counts_requests(service: Service) -> Done {
     Ok(())
 }
 
+async fn is_joined_and_left_alone(service: Service) -> Done {
+    let options = match service {
+        Service::Redis => Options::new().args(["--requirepass", "open-sesame"]),
+        _ => Options::new(),
+    };
+    let server = own(service, options).await?;
+    for (url, allow_faults) in [(server.url(), "0"), (server.lock_url(), "1")] {
+        let mut guest = Command::new(std::env::current_exe()?);
+        guest.env(GUEST, service.id()).env(service.env_var(), url).env(ALLOW_FAULTS, allow_faults);
+        let output = guest.output()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(server.answers(SOON).await);
+    }
+    Ok(())
+}
+
 async fn tells_why_it_did_not_start(service: Service) -> Done {
     let nonsense = match service {
         Service::Redis => ["--no-such-option", "1"],
@@ -291,4 +314,30 @@ fn victim(service: &str) -> ExitCode {
     // Until the other end is closed.
     let _end = std::io::Read::read_to_end(&mut std::io::stdin(), &mut Vec::new());
     ExitCode::SUCCESS
+}
+
+fn guest(service: &str) -> ExitCode {
+    let Ok(runtime) = tokio::runtime::Runtime::new() else { return ExitCode::FAILURE };
+    let joined = runtime.block_on(async {
+        let server = Server::start(service.parse()?).await?;
+        assert!(server.is_joined() && server.pid().is_none());
+        assert!(!server.version().is_empty());
+        assert!(server.url().contains(&server.addr().to_string()));
+        assert!(server.answers(SOON).await);
+        assert!(!format!("{server:?}").contains("sesame"));
+        let refused = server.freeze().await;
+        if std::env::var(ALLOW_FAULTS).is_ok_and(|value| value == "1") {
+            assert!(server.faults_allowed() && matches!(refused, Err(FaultError::OutOfReach(_))));
+        } else {
+            assert!(!server.faults_allowed() && matches!(refused, Err(FaultError::NotAllowed(_))));
+        }
+        Ok::<_, Box<dyn std::error::Error>>(())
+    });
+    match joined {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
