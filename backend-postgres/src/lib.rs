@@ -1,1 +1,37 @@
 //! Postgres backend: advisory locks, row locks and a lease table.
+//!
+//! One backend, three modes, chosen by `?lock=` in the URL:
+//!
+//! - `advisory` (default): session-level advisory locks. Many holds share one session, which the server ends within the ttl
+//!   when its client hangs or vanishes. The server queues the waiters.
+//! - `row`: `SELECT … FOR UPDATE` in a transaction of its own for each hold.
+//! - `lease`: a table of leases with an expiry; works through transaction poolers and keeps its locks across a restart.
+//!
+//! ```no_run
+//! use lockyard_postgres::{PostgresConfig, PostgresLock};
+//!
+//! # async fn example() -> lockyard_api::Result<()> {
+//! let lock = PostgresLock::connect(PostgresConfig::from_url("postgres://app@db/app?lock=lease")?).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod advisory;
+mod classes;
+mod config;
+mod control;
+mod error;
+mod fleet;
+mod keeper;
+mod key;
+mod lock;
+mod opener;
+mod registry;
+mod schema;
+mod session;
+pub mod statements;
+mod waiter;
+mod wire;
+
+pub use config::{Mode, PostgresConfig};
+pub use lock::PostgresLock;

@@ -1,0 +1,66 @@
+//! What this backend keeps in the database, and its creation.
+
+use lockyard_api::Result;
+
+use crate::config::{Mode, PostgresConfig};
+use crate::control::{Control, column};
+
+/// The names of what lies in the schema, quoted for use in statements.
+#[derive(Debug, Clone)]
+pub(crate) struct Schema {
+    quoted: String,
+}
+
+impl Schema {
+    pub(crate) fn new(schema: &str) -> Self {
+        Self { quoted: schema.replace('"', "\"\"") }
+    }
+
+    /// The name of a table or sequence, as an identifier.
+    fn name(&self, object: &str) -> String {
+        format!("\"{}\".{object}", self.quoted)
+    }
+
+    /// Puts this schema's names into a statement that is written with `{schema}`.
+    pub(crate) fn fill(&self, template: &str) -> String {
+        // Inside the literal of nextval a quote is doubled; inside the identifier it is not.
+        let literal = self.name("token").replace('\'', "''");
+        template.replace("{token}", &format!("nextval('{literal}')")).replace("{schema}", &format!("\"{}\"", self.quoted))
+    }
+
+    /// Creates what `mode` needs unless it is there.
+    ///
+    /// Looked at first: a user without the right to create may use what its owner created.
+    pub(crate) async fn create(&self, control: &Control, mode: Mode) -> Result<()> {
+        let objects = match mode {
+            Mode::Advisory => &["token"][..],
+            Mode::Row => &["token", "row"],
+            Mode::Lease => &["token", "lease", "waiter"],
+        };
+        let wanted: Vec<String> = objects.iter().map(|object| self.name(object)).collect();
+        let query = sqlx::query("SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest($1::text[]) AS name");
+        let row = control.row(query.bind(wanted), "looking for the schema").await?;
+        let there = row.map(|row| column::<Option<bool>>(&row, 0)).transpose()?.flatten().unwrap_or(false);
+        if there {
+            return Ok(());
+        }
+        control.run_script(self.fill(include_str!("sql/create.sql")), "creating the schema").await
+    }
+}
+
+impl From<&PostgresConfig> for Schema {
+    fn from(config: &PostgresConfig) -> Self {
+        Self::new(&config.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_for_their_place() {
+        let schema = Schema::new("o'\"x");
+        assert_eq!(schema.fill("SELECT {token} FROM {schema}.row"), r#"SELECT nextval('"o''""x".token') FROM "o'""x".row"#);
+    }
+}
