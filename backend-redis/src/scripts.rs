@@ -1,0 +1,78 @@
+//! The scripts that run at the server, as they are sent: for benchmarks that compare with the bare driver, and for people
+//! who grant an access control list.
+//!
+//! | script | KEYS | ARGV | answer |
+//! |---|---|---|---|
+//! | [`acquire`] | lock, token, queue, meta | owner, ttl in ms, origin and label, channel and request number or empty, life of the queue in ms | text: the token, granted · number: ms that the holder has left, busy · list: ms left and place, queued |
+//! | [`release`] | lock, token, queue, meta | owner | 1 held · 2 waited · 0 had nothing |
+//! | [`renew`] | lock | owner, ttl in ms | 1 renewed · 0 lost |
+//! | [`inspect`] | lock, token, queue, meta | | nothing, or a list |
+//!
+//! The keys of the name `n` in the namespace `s` are `s:n`, `{s:n}:token`, `{s:n}:queue`, `{s:n}:meta`.
+//!
+//! Source: <https://redis.io/docs/latest/develop/interact/programmability/eval-intro/>.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+const ACQUIRE: &str = concat!(include_str!("lua/grant.lua"), include_str!("lua/acquire.lua"));
+const RELEASE: &str = concat!(include_str!("lua/grant.lua"), include_str!("lua/release.lua"));
+const RENEW: &str = include_str!("lua/renew.lua");
+const INSPECT: &str = include_str!("lua/inspect.lua");
+
+/// The channels that clients listen to begin with this.
+pub const CHANNEL_PREFIX: &str = "lockyard:wake:";
+
+/// Takes the lock, or a place in its queue.
+#[must_use]
+pub const fn acquire() -> &'static str {
+    ACQUIRE
+}
+
+/// Gives back a hold or a place, and hands the lock on.
+#[must_use]
+pub const fn release() -> &'static str {
+    RELEASE
+}
+
+/// Restarts a lease.
+#[must_use]
+pub const fn renew() -> &'static str {
+    RENEW
+}
+
+/// Tells who holds the lock.
+#[must_use]
+pub const fn inspect() -> &'static str {
+    INSPECT
+}
+
+/// A script with its digest, by which the server knows it after the first call.
+pub(crate) struct Known {
+    pub(crate) text: &'static str,
+    /// All four keys of a lock, or only the lock itself.
+    pub(crate) needs_all_keys: bool,
+    digest: LazyLock<String>,
+}
+
+impl Known {
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+macro_rules! known {
+    ($text:ident, $needs_all_keys:literal) => {
+        Known {
+            text: $text,
+            needs_all_keys: $needs_all_keys,
+            digest: LazyLock::new(|| Script::new($text).get_hash().to_owned()),
+        }
+    };
+}
+
+pub(crate) static ACQUIRING: Known = known!(ACQUIRE, true);
+pub(crate) static RELEASING: Known = known!(RELEASE, true);
+pub(crate) static RENEWING: Known = known!(RENEW, false);
+pub(crate) static INSPECTING: Known = known!(INSPECT, true);
