@@ -1,0 +1,359 @@
+//! The requests, one method each. None has a time limit of its own: each operation has one for all it sends.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::time::Duration;
+
+use etcd_client::proto::{PbKeyValue, PbRangeResponse, PbTxnOpResponse, PbTxnResponse};
+use etcd_client::{
+    Client, Compare, CompareOp, GetOptions, KvClient, LeaseClient, LeaseTimeToLiveOptions, PutOptions, SortOrder,
+    SortTarget, Txn, TxnOp, WatchClient, WatchFilterType, WatchOptions, WatchStream,
+};
+use lockyard_api::Moment;
+
+use crate::error::Failure;
+use crate::keys::LockKeys;
+
+/// How many keys one answer holds at most.
+const PAGE: i64 = 256;
+
+/// One contender's key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Contender {
+    pub(crate) key: Vec<u8>,
+    /// The revision at which the key was created: its place in the queue.
+    pub(crate) revision: i64,
+}
+
+/// A claim's own key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) revision: i64,
+    pub(crate) lease: i64,
+}
+
+/// What the server knew of one lock at one revision.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// The revision, or the smallest of the pages'.
+    pub(crate) revision: i64,
+    pub(crate) contenders: Vec<Contender>,
+    /// The pages below this create revision were not read yet.
+    more_below: Option<i64>,
+}
+
+impl Listing {
+    /// Whether nothing in the range is a contender, as far as it was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.contenders.is_empty() && self.more_below.is_none()
+    }
+}
+
+/// The answer to an attempt to enter the queue.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    /// The own key after the transaction, new or found.
+    pub(crate) own: Option<Own>,
+    pub(crate) listing: Listing,
+}
+
+/// A lease that the server granted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lease {
+    pub(crate) id: i64,
+    pub(crate) ttl: Duration,
+    pub(crate) valid_from: Moment,
+}
+
+/// The keys that hang on a lease.
+#[derive(Debug)]
+pub(crate) struct LeaseKeys {
+    pub(crate) keys: HashSet<Vec<u8>>,
+    /// The revision at which the server answered.
+    pub(crate) revision: i64,
+}
+
+/// The connection, as the requests need it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Rpc {
+    client: Client,
+    kv: KvClient,
+    lease: LeaseClient,
+    watch: WatchClient,
+    members: usize,
+}
+
+impl std::fmt::Debug for Rpc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rpc").field("members", &self.members).finish_non_exhaustive()
+    }
+}
+
+impl Rpc {
+    pub(crate) fn new(client: Client, members: usize) -> Self {
+        let (kv, lease, watch) = (client.kv_client(), client.lease_client(), client.watch_client());
+        Self { client, kv, lease, watch, members }
+    }
+
+    /// One transaction: creates the key unless it is there, and reads everybody in the range.
+    pub(crate) async fn enqueue(&self, keys: &LockKeys, key: &str, value: &str, lease: i64) -> Result<Entered, Failure> {
+        let txn = Txn::new()
+            .when([Compare::create_revision(key, CompareOp::Equal, 0)])
+            .and_then([put(key, value, lease), TxnOp::get(keys.range(), Some(newest()))])
+            .or_else([TxnOp::get(key, None), TxnOp::get(keys.range(), Some(newest()))]);
+        self.enter(keys, txn, lease).await
+    }
+
+    /// One transaction: creates the key if nothing at all is in the range, else reads who is.
+    pub(crate) async fn enter_if_free(
+        &self,
+        keys: &LockKeys,
+        key: &str,
+        value: &str,
+        lease: i64,
+    ) -> Result<Entered, Failure> {
+        let txn = Txn::new()
+            .when([Compare::create_revision(keys.range(), CompareOp::Equal, 0).with_prefix()])
+            .and_then([put(key, value, lease)])
+            .or_else([TxnOp::get(key, None), TxnOp::get(keys.range(), Some(newest()))]);
+        self.enter(keys, txn, lease).await
+    }
+
+    async fn enter(&self, keys: &LockKeys, txn: Txn, lease: i64) -> Result<Entered, Failure> {
+        const WHAT: &str = "entering the queue";
+        let answer = self.txn(WHAT, txn).await?;
+        let revision = answer.header.as_ref().ok_or_else(|| Failure::nonsense(WHAT))?.revision;
+        let mut ranges = answer.responses.into_iter().filter_map(|part| match part.response {
+            Some(PbTxnOpResponse::ResponseRange(range)) => Some(range),
+            _ => None,
+        });
+        if answer.succeeded {
+            let listing = ranges.next().map(|range| listing(keys, revision, range)).unwrap_or_default();
+            return Ok(Entered { own: Some(Own { revision, lease }), listing });
+        }
+        let (Some(own), Some(range)) = (ranges.next(), ranges.next()) else { return Err(Failure::nonsense(WHAT)) };
+        Ok(Entered { own: own.kvs.first().map(own_of), listing: listing(keys, revision, range) })
+    }
+
+    /// Everybody in the range, newest first.
+    pub(crate) async fn list(&self, keys: &LockKeys) -> Result<Listing, Failure> {
+        let first = self.range("reading the queue", keys.range(), newest()).await?;
+        let revision = revision_of(&first);
+        let mut found = listing(keys, revision, first);
+        self.complete(keys, &mut found).await?;
+        Ok(found)
+    }
+
+    /// Reads the pages that a listing lacks.
+    pub(crate) async fn complete(&self, keys: &LockKeys, found: &mut Listing) -> Result<(), Failure> {
+        while let Some(below) = found.more_below.take() {
+            let options = newest().with_max_create_revision(below - 1);
+            let page = self.range("reading the queue", keys.range(), options).await?;
+            let mut page = listing(keys, found.revision, page);
+            found.contenders.append(&mut page.contenders);
+            found.more_below = page.more_below;
+        }
+        Ok(())
+    }
+
+    /// The keys of the range with their values, oldest first, and how many there are.
+    pub(crate) async fn oldest(&self, keys: &LockKeys) -> Result<PbRangeResponse, Failure> {
+        let options =
+            GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(PAGE);
+        self.range("reading the queue", keys.range(), options).await
+    }
+
+    /// One key, if it is there.
+    pub(crate) async fn own(&self, key: &str) -> Result<Option<Own>, Failure> {
+        let found = self.range("reading the claim's key", key, GetOptions::new().with_keys_only()).await?;
+        Ok(found.kvs.first().map(own_of))
+    }
+
+    /// Deletes one key; tells whether it was there.
+    pub(crate) async fn delete(&self, key: &str) -> Result<bool, Failure> {
+        let answer = self
+            .call("deleting the claim's key", || {
+                let mut kv = self.kv.clone();
+                async move { kv.delete(key, None).await }
+            })
+            .await?;
+        Ok(answer.deleted() > 0)
+    }
+
+    /// Deletes one key unless it was created after this revision.
+    pub(crate) async fn sweep(&self, key: &[u8], revision: i64) -> Result<(), Failure> {
+        let txn = Txn::new()
+            .when([Compare::create_revision(key, CompareOp::Less, revision.saturating_add(1))])
+            .and_then([TxnOp::delete(key, None)]);
+        self.txn("deleting a stray key", txn).await.map(drop)
+    }
+
+    /// Moves the claim's key to another lease, if it is still the key created at this revision.
+    pub(crate) async fn attach(&self, key: &str, value: &str, revision: i64, lease: i64) -> Result<bool, Failure> {
+        let txn = Txn::new()
+            .when([Compare::create_revision(key, CompareOp::Equal, revision)])
+            .and_then([put(key, value, lease)]);
+        Ok(self.txn("moving the claim to its own lease", txn).await?.succeeded)
+    }
+
+    /// Grants a lease of at least this length.
+    pub(crate) async fn grant(&self, ttl: Duration, clock: &lockyard_api::Clock) -> Result<Lease, Failure> {
+        const WHAT: &str = "granting a lease";
+        let seconds = i64::try_from(ttl.as_millis().div_ceil(1000)).unwrap_or(i64::MAX);
+        let valid_from = clock.now();
+        let answer = self
+            .call(WHAT, || {
+                let mut lease = self.lease.clone();
+                async move { lease.grant(seconds, None).await }
+            })
+            .await?;
+        let ttl = u64::try_from(answer.ttl()).ok().filter(|ttl| *ttl > 0).ok_or_else(|| Failure::nonsense(WHAT))?;
+        Ok(Lease { id: answer.id(), ttl: Duration::from_secs(ttl), valid_from })
+    }
+
+    /// Ends a lease and deletes its keys.
+    pub(crate) async fn revoke(&self, lease: i64) -> Result<(), Failure> {
+        self.call("revoking a lease", || {
+            let mut client = self.lease.clone();
+            async move { client.revoke(lease).await }
+        })
+        .await
+        .map(drop)
+    }
+
+    /// The keys that hang on a lease; `None` when the lease is gone.
+    pub(crate) async fn lease_keys(&self, lease: i64) -> Result<Option<LeaseKeys>, Failure> {
+        let answer = self.time_to_live(lease, LeaseTimeToLiveOptions::new().with_keys()).await?;
+        if answer.ttl() < 0 {
+            return Ok(None);
+        }
+        let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
+        Ok(Some(LeaseKeys { keys: answer.keys().iter().cloned().collect(), revision }))
+    }
+
+    /// How long a lease still runs; `None` when it is gone.
+    pub(crate) async fn remaining(&self, lease: i64) -> Result<Option<Duration>, Failure> {
+        let answer = self.time_to_live(lease, LeaseTimeToLiveOptions::new()).await?;
+        Ok(u64::try_from(answer.ttl()).ok().map(Duration::from_secs))
+    }
+
+    async fn time_to_live(
+        &self,
+        lease: i64,
+        options: LeaseTimeToLiveOptions,
+    ) -> Result<etcd_client::LeaseTimeToLiveResponse, Failure> {
+        self.call("asking for a lease", || {
+            let (mut client, options) = (self.lease.clone(), options.clone());
+            async move { client.time_to_live(lease, Some(options)).await }
+        })
+        .await
+    }
+
+    /// A stream of keep-alives, of which the first was answered.
+    pub(crate) async fn keep_alive(
+        &self,
+        lease: i64,
+    ) -> Result<(etcd_client::LeaseKeeper, etcd_client::LeaseKeepAliveStream), etcd_client::Error> {
+        self.lease.clone().keep_alive(lease).await
+    }
+
+    /// A watch of the deletes in the range, from now on: one whose start revision is not in the future is served by the
+    /// server's loop for laggards, which comes round every 100 ms.
+    pub(crate) async fn watch_deletes(&self, keys: &LockKeys) -> Result<WatchStream, etcd_client::Error> {
+        let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
+        self.watch.clone().watch(keys.range(), Some(options)).await
+    }
+
+    /// Logs in again, after the server refused the token.
+    pub(crate) async fn log_in(&self) -> Result<(), Failure> {
+        self.client.refresh_token().await.map_err(|error| Failure::new("logging in", error))
+    }
+
+    /// What the server says of itself.
+    pub(crate) async fn status(&self) -> Result<etcd_client::StatusResponse, Failure> {
+        self.call("asking for the server's version", || {
+            let mut client = self.client.maintenance_client();
+            async move { client.status().await }
+        })
+        .await
+    }
+
+    /// Reads one key below this base: nothing but the permission matters.
+    pub(crate) async fn probe(&self, base: &str) -> Result<(), Failure> {
+        let options = GetOptions::new().with_prefix().with_keys_only().with_limit(1);
+        self.range("reading below the prefix", base, options).await.map(drop)
+    }
+
+    async fn range(&self, what: &str, key: &str, options: GetOptions) -> Result<PbRangeResponse, Failure> {
+        self.call(what, || {
+            let (mut kv, options) = (self.kv.clone(), options.clone());
+            async move { kv.get(key, Some(options)).await }
+        })
+        .await
+        .map(|answer| answer.0)
+    }
+
+    async fn txn(&self, what: &str, txn: Txn) -> Result<PbTxnResponse, Failure> {
+        if self.members == 1 {
+            return self.kv.clone().txn(txn).await.map(|answer| answer.0).map_err(|error| Failure::new(what, error));
+        }
+        self.call(what, || {
+            let (mut kv, txn) = (self.kv.clone(), txn.clone());
+            async move { kv.txn(txn).await }
+        })
+        .await
+        .map(|answer| answer.0)
+    }
+
+    /// Sends a request, and again while the member that was picked refuses the connection and there are others: such a
+    /// request never left.
+    async fn call<T, F>(&self, what: &str, mut request: impl FnMut() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let mut tries = 1;
+        loop {
+            let failure = match request().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => Failure::new(what, error),
+            };
+            if self.members == 1 || tries >= 4 * self.members || !failure.never_connected() {
+                return Err(failure);
+            }
+            tries += 1;
+            // The client picks members at random; a dead one is dialled anew at its next turn.
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn put(key: &str, value: &str, lease: i64) -> TxnOp {
+    TxnOp::put(key, value, Some(PutOptions::new().with_lease(lease)))
+}
+
+fn newest() -> GetOptions {
+    GetOptions::new()
+        .with_prefix()
+        .with_keys_only()
+        .with_sort(SortTarget::Create, SortOrder::Descend)
+        .with_limit(PAGE)
+}
+
+fn own_of(kv: &PbKeyValue) -> Own {
+    Own { revision: kv.create_revision, lease: kv.lease }
+}
+
+fn revision_of(range: &PbRangeResponse) -> i64 {
+    range.header.as_ref().map_or(0, |header| header.revision)
+}
+
+fn listing(keys: &LockKeys, revision: i64, range: PbRangeResponse) -> Listing {
+    let lowest = range.kvs.iter().map(|kv| kv.create_revision).min();
+    let contenders = range
+        .kvs
+        .into_iter()
+        .filter(|kv| keys.is_contender(&kv.key))
+        .map(|kv| Contender { key: kv.key, revision: kv.create_revision })
+        .collect();
+    Listing { revision, contenders, more_below: if range.more { lowest } else { None } }
+}

@@ -1,0 +1,287 @@
+//! An etcd server as a backend under test.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use lockyard_api::{Claim, Host, LockName, Namespace, Result, async_trait};
+use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness};
+use lockyard_testbed::{FaultError, Mode, Proxy, Server, Service, StartError, timing};
+
+use crate::connect;
+use crate::keys::KeySpace;
+use crate::lock::Inner;
+use crate::rpc::Rpc;
+use crate::{EtcdConfig, EtcdLock};
+
+/// How long a swallowed reply has to be written: longer than a flush to the disk takes.
+const WRITTEN: Duration = Duration::from_millis(200);
+
+/// An etcd server, and the faults that it can make.
+///
+/// Everything is kept under one random namespace, so that a joined server stays clean: all keys hang on leases.
+#[derive(Debug)]
+pub struct EtcdHarness {
+    config: EtcdConfig,
+    side: Rpc,
+    /// Where clients' proxies lead, when there can be proxies.
+    upstream: Option<SocketAddr>,
+    server: Option<Server>,
+}
+
+impl EtcdHarness {
+    /// How long a call of the harness's clients waits for an answer.
+    const OP_TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// The server of `LOCKYARD_ETCD_URL`, or one of this machine's installation.
+    ///
+    /// # Errors
+    /// `Skip` when there is none, `Failed` when it does not work.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends a server that was started already.
+    pub async fn start() -> Result<Self, NoHarness> {
+        let server = Server::start(Service::Etcd).await.map_err(|error| match error {
+            StartError::Absent(absent) => NoHarness::skip(absent),
+            failed => NoHarness::failed(failed),
+        })?;
+        Self::over(server).await
+    }
+
+    /// This server, which the harness may break if [`Server::faults_allowed`] says so.
+    ///
+    /// # Errors
+    /// `Failed` when no client can be made.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the server.
+    pub async fn over(server: Server) -> Result<Self, NoHarness> {
+        let config = EtcdConfig::from_url(&server.lock_url())?;
+        let mut harness = Self::with_config(config).await?;
+        harness.server = Some(server);
+        Ok(harness)
+    }
+
+    /// The server of this URL. It is somebody else's: no fault but those of our own keys and connections.
+    ///
+    /// # Errors
+    /// `Failed` when the URL is wrong or leads nowhere.
+    ///
+    /// # Cancel safety
+    /// Nothing is left behind.
+    pub async fn join(url: &str) -> Result<Self, NoHarness> {
+        Self::with_config(EtcdConfig::from_url(url)?).await
+    }
+
+    async fn with_config(config: EtcdConfig) -> Result<Self, NoHarness> {
+        let namespace = Namespace::new(format!("lockyard-{:016x}", fastrand::u64(..)))?;
+        let mut config = config.namespace(namespace);
+        config.options.op_timeout = timing::scaled(Self::OP_TIMEOUT);
+        let side = connect::open(&config, &KeySpace::new(&config.prefix, &config.options.namespace)).await?;
+        // A certificate names the server, not the proxy; and a proxy before one member of several disturbs little.
+        let upstream = match config.hosts.as_slice() {
+            [host] if !config.tls => resolve(host).await,
+            _ => None,
+        };
+        Ok(Self { config, side, upstream, server: None })
+    }
+
+    /// The server, when the harness started it or was given it.
+    #[must_use]
+    pub fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
+    /// The settings of the harness's clients, without a proxy.
+    #[must_use]
+    pub fn config(&self) -> &EtcdConfig {
+        &self.config
+    }
+
+    /// A client straight to the server.
+    ///
+    /// # Errors
+    /// What connecting answers.
+    ///
+    /// # Cancel safety
+    /// Nothing is left behind.
+    pub async fn client(&self) -> Result<EtcdLock> {
+        EtcdLock::connect(self.config.clone()).await
+    }
+
+    /// A client through a proxy of its own.
+    ///
+    /// # Errors
+    /// What connecting answers, and `Unsupported` for a server that no proxy can stand before.
+    ///
+    /// # Cancel safety
+    /// Nothing is left behind.
+    pub async fn client_via_proxy(&self) -> Result<(EtcdLock, Arc<Proxy>)> {
+        let Some(upstream) = self.upstream else {
+            return Err(lockyard_api::Error::unsupported("no proxy can stand before this server"));
+        };
+        let proxy = Proxy::start(upstream).await.map_err(|error| {
+            lockyard_api::Error::config(format!("no port for a proxy: {error}")).with_source(error)
+        })?;
+        let mut config = self.config.clone();
+        config.hosts = vec![Host::new(proxy.addr().ip().to_string(), Some(proxy.addr().port()))];
+        Ok((EtcdLock::connect(config).await?, Arc::new(proxy)))
+    }
+
+    /// Ends a lease at the server.
+    ///
+    /// # Errors
+    /// What the server answers; a lease that is gone is none.
+    ///
+    /// # Cancel safety
+    /// The request may have been sent.
+    pub async fn revoke_lease(&self, id: i64) -> Result<()> {
+        match self.side.revoke(id).await {
+            Err(failure) if !failure.lease_is_gone() => Err(failure.into_error()),
+            _ => Ok(()),
+        }
+    }
+
+    fn keys(&self) -> KeySpace {
+        KeySpace::new(&self.config.prefix, &self.config.options.namespace)
+    }
+
+    fn breakable(&self) -> std::result::Result<&Server, Fault> {
+        self.server.as_ref().ok_or_else(|| Fault::not_offered("the server is somebody else's"))
+    }
+}
+
+async fn resolve(host: &Host) -> Option<SocketAddr> {
+    tokio::net::lookup_host(host.with_default_port(2379)).await.ok()?.next()
+}
+
+fn made(result: std::result::Result<(), FaultError>) -> Fault {
+    match result {
+        Ok(()) => Fault::Done,
+        Err(refused) => Fault::not_offered(refused.to_string()),
+    }
+}
+
+#[async_trait]
+impl Harness for EtcdHarness {
+    async fn connect(&self) -> Result<Client> {
+        if self.upstream.is_none() {
+            let lock = self.client().await?;
+            let own = Own(Arc::downgrade(lock.inner()));
+            return Ok(Client::new(lock).with_own(own));
+        }
+        let (lock, proxy) = self.client_via_proxy().await?;
+        let own = Own(Arc::downgrade(lock.inner()));
+        Ok(Client::new(lock).with_own(own).with_link(Arc::new(EtcdLink { proxy })))
+    }
+
+    async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
+        // A harness's namespaces are its own, so that two of them on one server do not meet.
+        let namespace = Namespace::new(format!("{}-{namespace}", self.config.options.namespace))?;
+        let lock = EtcdLock::connect(self.config.clone().namespace(namespace)).await?;
+        Ok(Some(Client::new(lock)))
+    }
+
+    fn ttl(&self) -> Duration {
+        // A session has to outlive a busy machine between two heartbeats.
+        Duration::from_secs(2)
+    }
+
+    fn op_timeout(&self) -> Duration {
+        self.config.options.op_timeout
+    }
+
+    async fn revoke(&self, claim: &Claim) -> Fault {
+        let key = self.keys().lock(&claim.name).key(claim.owner);
+        match self.side.delete(&key).await {
+            Ok(_) => Fault::Done,
+            Err(failure) => Fault::not_offered(failure.message()),
+        }
+    }
+
+    async fn end_session(&self, client: &Client) -> Fault {
+        let Some(inner) = client.own::<Own>().and_then(|own| own.0.upgrade()) else {
+            return Fault::not_offered("not a client of this harness");
+        };
+        for id in inner.leases() {
+            if let Err(error) = self.revoke_lease(id).await {
+                return Fault::not_offered(error.to_string());
+            }
+        }
+        Fault::Done
+    }
+
+    async fn entries(&self, name: &LockName) -> Option<usize> {
+        let list = self.side.list(&self.keys().lock(name)).await.ok()?;
+        Some(list.contenders.len())
+    }
+
+    async fn freeze_server(&self) -> Fault {
+        match self.breakable() {
+            Ok(server) => made(server.freeze().await),
+            Err(refused) => refused,
+        }
+    }
+
+    async fn thaw_server(&self) -> Fault {
+        match self.breakable() {
+            Ok(server) => made(server.thaw().await),
+            Err(refused) => refused,
+        }
+    }
+
+    async fn kill_server(&self) -> Fault {
+        match self.breakable() {
+            Ok(server) => made(server.kill().await),
+            Err(refused) => refused,
+        }
+    }
+
+    async fn restart_server(&self) -> Fault {
+        match self.breakable() {
+            Ok(server) => made(server.restart().await),
+            Err(refused) => refused,
+        }
+    }
+}
+
+/// The client, without keeping it alive: a check may be about its end.
+struct Own(Weak<Inner>);
+
+/// A proxy of one client's own.
+struct EtcdLink {
+    proxy: Arc<Proxy>,
+}
+
+impl fmt::Debug for EtcdLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EtcdLink").field(&self.proxy.addr()).finish()
+    }
+}
+
+#[async_trait]
+impl Link for EtcdLink {
+    async fn silence(&self) {
+        self.proxy.set(Mode::Hold).await;
+    }
+
+    async fn heal(&self) {
+        self.proxy.set(Mode::Pass).await;
+    }
+
+    async fn cut(&self) {
+        self.proxy.reset();
+    }
+
+    /// Not by counting chunks: with each request the server also pings the connection, to measure it.
+    async fn swallow_reply(&self) {
+        self.proxy.set(Mode::DropReplies).await;
+        let proxy = Arc::clone(&self.proxy);
+        tokio::spawn(async move {
+            lockyard_api::Clock::system().sleep(timing::scaled(WRITTEN)).await;
+            proxy.reset();
+            proxy.set(Mode::Pass).await;
+        });
+    }
+}

@@ -1,0 +1,10 @@
+//! The conformance suite on a real etcd.
+
+use std::process::ExitCode;
+
+use lockyard_conformance::Runner;
+use lockyard_etcd::EtcdHarness;
+
+fn main() -> ExitCode {
+    Runner::new("etcd", EtcdHarness::start).run()
+}
