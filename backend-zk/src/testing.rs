@@ -1,0 +1,258 @@
+//! ZooKeeper as a backend under test: the faults that a test can make.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockyard_api::{Claim, Error, LockName, Namespace, Options, Owner, Result, async_trait};
+use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness};
+use lockyard_testbed::{FaultError, Mode, Proxy, Server, Service, StartError};
+use zookeeper_client::{Client as Driver, Error as DriverError, SessionInfo};
+
+use crate::node::{self, Place};
+use crate::{ZkConfig, ZkLock};
+
+/// A ZooKeeper server, the clients that compete on it, and what can be broken between and behind them.
+#[derive(Debug)]
+pub struct ZkHarness {
+    config: ZkConfig,
+    server: Option<Server>,
+}
+
+impl ZkHarness {
+    /// The session timeout of the clients: long enough for a server to be restarted in it.
+    const TTL: Duration = Duration::from_secs(3);
+    const OP_TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// Starts a server of its own, or joins the one that `LOCKYARD_ZOOKEEPER_URL` names.
+    ///
+    /// # Errors
+    /// `Skip` when there is none here, `Failed` when it does not work.
+    ///
+    /// # Cancel safety
+    /// A server that was started ends.
+    pub async fn start() -> Result<Self, NoHarness> {
+        match Server::start(Service::Zookeeper).await {
+            Ok(server) => Ok(Self::over(server)?),
+            Err(StartError::Absent(absent)) => Err(NoHarness::skip(absent)),
+            Err(error) => Err(NoHarness::failed(error)),
+        }
+    }
+
+    /// Joins the server of a URL. Everything lies in a namespace of its own; nothing on the server is broken, nor are the
+    /// connections to it.
+    ///
+    /// # Errors
+    /// As [`ZkConfig::from_url`].
+    pub fn join(url: &str) -> Result<Self> {
+        Self::with(ZkConfig::from_url(url)?, None)
+    }
+
+    /// The harness of a server that the testbed has started.
+    ///
+    /// # Errors
+    /// As [`ZkConfig::from_url`], for a server that was joined.
+    pub fn over(server: Server) -> Result<Self> {
+        Self::with(ZkConfig::from_url(&server.lock_url())?, Some(server))
+    }
+
+    fn with(config: ZkConfig, server: Option<Server>) -> Result<Self> {
+        let mut options = Options::default();
+        options.ttl = Self::TTL;
+        options.op_timeout = Self::OP_TIMEOUT;
+        options.namespace = Namespace::new(format!("conformance-{}", Owner::random()))?;
+        Ok(Self { config: config.options(options), server })
+    }
+
+    /// The server, when it is not joined by a URL.
+    #[must_use]
+    pub const fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
+    /// How the clients of this harness are configured.
+    #[must_use]
+    pub const fn config(&self) -> &ZkConfig {
+        &self.config
+    }
+
+    /// A client of this configuration, through a proxy of its own where the server may be broken.
+    ///
+    /// # Errors
+    /// As [`ZkLock::connect`].
+    pub async fn client(&self, mut config: ZkConfig) -> Result<(Arc<ZkLock>, Option<Arc<Proxy>>)> {
+        let proxy = match self.server.as_ref().filter(|server| server.faults_allowed() && !server.is_joined()) {
+            Some(server) => Some(Arc::new(proxy(server.addr()).await?)),
+            None => None,
+        };
+        if let Some(proxy) = &proxy {
+            config.hosts = vec![lockyard_api::Host::new(proxy.addr().ip().to_string(), Some(proxy.addr().port()))];
+        }
+        Ok((Arc::new(ZkLock::connect(config).await?), proxy))
+    }
+
+    /// The children of a lock's directory that are contenders, in their order; empty without the directory.
+    ///
+    /// # Errors
+    /// What the server or the network did.
+    pub async fn contenders(&self, name: &LockName) -> Result<Vec<String>> {
+        let directory = self.config.base().directory(name);
+        let children = match self.side().await?.list_children(&directory).await {
+            Ok(children) => children,
+            Err(DriverError::NoNode) => Vec::new(),
+            Err(error) => return Err(crate::error::of_driver(error, &directory)),
+        };
+        Ok(node::queue(&children).into_iter().map(str::to_owned).collect())
+    }
+
+    /// Removes everything that was made in this harness's namespace, for a server that goes on.
+    ///
+    /// # Errors
+    /// What the server or the network did.
+    pub async fn clean(&self) -> Result<()> {
+        let side = self.side().await?;
+        let base = self.config.base();
+        let locks = side.list_children(base.path()).await.unwrap_or_default();
+        for path in locks.iter().map(|lock| format!("{}/{lock}", base.path())) {
+            for child in side.list_children(&path).await.unwrap_or_default() {
+                forgiven(side.delete(&format!("{path}/{child}"), None).await)?;
+            }
+            forgiven(side.delete(&path, None).await)?;
+        }
+        if base.is_root() { Ok(()) } else { forgiven(side.delete(base.path(), None).await) }
+    }
+
+    /// A session beside those of the clients.
+    async fn side(&self) -> Result<Driver> {
+        let what = "opening a session for the harness";
+        self.config.open().await.map_err(|error| crate::error::of_driver(error, what))
+    }
+
+    /// Connects with the session of a client and closes it.
+    async fn close(&self, session: SessionInfo) -> Result<(), DriverError> {
+        let thief = Driver::connector().with_session(session).with_fail_eagerly();
+        let thief = thief.connect(&self.config.addresses().join(",")).await?;
+        let mut states = thief.state_watcher();
+        drop(thief);
+        // Closed is told when the server has answered.
+        while !matches!(states.changed().await, zookeeper_client::SessionState::Closed) {}
+        Ok(())
+    }
+
+    async fn fault(&self, fault: impl AsyncFnOnce(&Server) -> Result<(), FaultError>) -> Fault {
+        match &self.server {
+            Some(server) => made(fault(server).await),
+            None => Fault::not_offered("the server is joined, not ours"),
+        }
+    }
+}
+
+fn made<E: fmt::Display>(result: Result<(), E>) -> Fault {
+    match result {
+        Ok(()) => Fault::Done,
+        Err(error) => Fault::not_offered(error.to_string()),
+    }
+}
+
+fn forgiven(deleted: Result<(), DriverError>) -> Result<()> {
+    match deleted {
+        Ok(()) | Err(DriverError::NoNode | DriverError::NotEmpty) => Ok(()),
+        Err(error) => Err(crate::error::of_driver(error, "cleaning up")),
+    }
+}
+
+async fn proxy(server: SocketAddr) -> Result<Proxy> {
+    Proxy::start(server).await.map_err(|error| Error::config("no proxy to the server").with_source(error))
+}
+
+/// The way of one client to the server.
+#[derive(Debug)]
+struct ProxyLink(Arc<Proxy>);
+
+#[async_trait]
+impl Link for ProxyLink {
+    async fn silence(&self) {
+        self.0.set(Mode::Hold).await;
+    }
+
+    async fn heal(&self) {
+        self.0.set(Mode::Pass).await;
+    }
+
+    async fn cut(&self) {
+        self.0.reset();
+    }
+
+    async fn swallow_reply(&self) {
+        self.0.swallow_replies(1);
+    }
+}
+
+fn linked((lock, proxy): (Arc<ZkLock>, Option<Arc<Proxy>>)) -> Client {
+    let client = Client::new(Arc::clone(&lock)).with_own(lock);
+    match proxy {
+        Some(proxy) => client.with_link(Arc::new(ProxyLink(proxy))),
+        None => client,
+    }
+}
+
+#[async_trait]
+impl Harness for ZkHarness {
+    async fn connect(&self) -> Result<Client> {
+        Ok(linked(self.client(self.config.clone()).await?))
+    }
+
+    async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
+        let mut config = self.config.clone();
+        config.options.namespace = Namespace::new(namespace)?;
+        Ok(Some(linked(self.client(config).await?)))
+    }
+
+    fn ttl(&self) -> Duration {
+        Self::TTL
+    }
+
+    fn op_timeout(&self) -> Duration {
+        Self::OP_TIMEOUT
+    }
+
+    async fn revoke(&self, claim: &Claim) -> Fault {
+        let place = Place::new(&self.config.base(), &claim.name, claim.owner);
+        let deleted = async {
+            let side = self.side().await?;
+            for child in place.all(&self.contenders(&claim.name).await?) {
+                forgiven(side.delete(&place.child(child), None).await)?;
+            }
+            Ok(())
+        };
+        made::<Error>(deleted.await)
+    }
+
+    async fn end_session(&self, client: &Client) -> Fault {
+        match client.own::<Arc<ZkLock>>() {
+            Some(lock) => made(self.close(lock.session_info()).await),
+            None => Fault::not_offered("not a client of this harness"),
+        }
+    }
+
+    async fn entries(&self, name: &LockName) -> Option<usize> {
+        self.contenders(name).await.ok().map(|contenders| contenders.len())
+    }
+
+    async fn freeze_server(&self) -> Fault {
+        self.fault(Server::freeze).await
+    }
+
+    async fn thaw_server(&self) -> Fault {
+        self.fault(Server::thaw).await
+    }
+
+    async fn kill_server(&self) -> Fault {
+        self.fault(Server::kill).await
+    }
+
+    async fn restart_server(&self) -> Fault {
+        self.fault(Server::restart).await
+    }
+}
