@@ -1,6 +1,6 @@
 //! Redis as a backend under test: a server of the testbed, or one that is joined by its URL.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Error, ErrorKind, LockName, Namespace, Owner, Result, async_trait};
@@ -17,6 +17,8 @@ pub struct RedisHarness {
     config: RedisConfig,
     /// `None` when the server is somebody else's.
     server: Option<Server>,
+    /// A client's link may be dropped before the client, which then would lose its way.
+    proxies: Mutex<Vec<Arc<Proxy>>>,
 }
 
 impl RedisHarness {
@@ -46,7 +48,7 @@ impl RedisHarness {
             Ok(server) if server.is_joined() => Self::join(&server.lock_url()).await.map_err(NoHarness::from),
             Ok(server) => {
                 let config = RedisConfig::from_url(&server.lock_url())?.op_timeout(Self::OP_TIMEOUT);
-                Ok(Self { config, server: Some(server) })
+                Ok(Self { config, server: Some(server), proxies: Mutex::default() })
             }
             Err(StartError::Absent(absent)) => Err(NoHarness::skip(absent)),
             Err(error) => Err(NoHarness::failed(error)),
@@ -65,7 +67,7 @@ impl RedisHarness {
         let namespace = Namespace::new(format!("lockyard-test-{}", Owner::random()))?;
         let config = RedisConfig::from_url(url)?.namespace(namespace);
         drop(RedisLock::connect(config.clone()).await?);
-        Ok(Self { config, server: None })
+        Ok(Self { config, server: None, proxies: Mutex::default() })
     }
 
     /// How a client of this harness connects.
@@ -166,6 +168,7 @@ impl Harness for RedisHarness {
             return Ok(Client::new(RedisLock::connect(self.config()).await?));
         }
         let (lock, proxy) = self.connect_through_proxy().await?;
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&proxy));
         Ok(Client::new(lock).with_link(Arc::new(ProxyLink(proxy))))
     }
 
