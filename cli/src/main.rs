@@ -1,2 +1,52 @@
-//! The lockyard command.
-fn main() {}
+//! The `lockyard` command.
+
+mod args;
+mod exit;
+mod inspect;
+#[cfg(feature = "conformance")]
+mod lab;
+mod output;
+mod run;
+mod source;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use exit::{Exit, Failure};
+use output::say;
+
+fn main() -> ExitCode {
+    let exit = match args::parse() {
+        Ok(cli) => dispatch(cli).unwrap_or_else(|failure| {
+            say(&failure.message);
+            failure.exit
+        }),
+        Err(exit) => exit,
+    };
+    exit.into()
+}
+
+/// Runs the command on this thread, the process's first: what it spawns is killed when this thread ends.
+fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+    output::trace(cli.verbose());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cli.threads())
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
+    let result = runtime.block_on(async {
+        match cli.command {
+            Command::Run(args) => run::run(*args).await,
+            Command::Inspect(args) => inspect::inspect(args).await,
+            #[cfg(feature = "conformance")]
+            Command::Conformance(args) => lab::conformance::conformance(args).await,
+            #[cfg(feature = "lab")]
+            Command::Compare(args) => lab::compare::compare(*args).await,
+            #[cfg(feature = "lab")]
+            Command::Report(args) => lab::report::report(&args),
+        }
+    });
+    // Whatever is still in the background (a release that nobody answers) does not hold the exit up.
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,63 @@
+//! What is said, and where: machine output on stdout, everything else on stderr.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use tracing_subscriber::EnvFilter;
+
+/// A line on stderr, with the name of the program. A stderr that is closed is nobody's trouble.
+pub(crate) fn say(message: impl fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "lockyard: {message}");
+}
+
+/// Text on stdout, for the reader that asked for it.
+pub(crate) fn print(text: impl fmt::Display) {
+    let _ = writeln!(io::stdout().lock(), "{text}");
+}
+
+/// How much a command says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Voice {
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Voice {
+    pub(crate) const fn new(quiet: bool, verbose: u8) -> Self {
+        Self { quiet, verbose: verbose > 0 }
+    }
+
+    /// Something that has to be known.
+    pub(crate) fn warn(self, message: impl fmt::Display) {
+        if !self.quiet {
+            say(message);
+        }
+    }
+
+    /// Something for a person who looks on: with `-v`, or on a terminal.
+    pub(crate) fn tell(self, message: impl fmt::Display) {
+        if self.verbose || (!self.quiet && io::stderr().is_terminal()) {
+            say(message);
+        }
+    }
+
+    /// Something for a person who asked with `-v`.
+    pub(crate) fn note(self, message: impl fmt::Display) {
+        if self.verbose {
+            say(message);
+        }
+    }
+}
+
+/// Shows what the library logs: from `-vv` on.
+pub(crate) fn trace(verbose: u8) {
+    let level = match verbose {
+        0 | 1 => return,
+        2 => "lockyard=debug",
+        _ => "lockyard=trace",
+    };
+    let filter = EnvFilter::new(level.replace("lockyard", "warn,lockyard"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(true);
+    // Nobody else sets one in this process.
+    let _ = subscriber.try_init();
+}

@@ -1,0 +1,171 @@
+//! From the grant to the release: the command, the time the name stays closed, the end.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockyard::{Clock, Guard, Locker, Moment, Release};
+
+use super::End;
+use super::child::Child;
+use super::env::Facts;
+use super::program::Program;
+use super::renewals::Renewals;
+use super::schedule::Schedule;
+use super::signals::Signals;
+use super::status::{ChildStatus, Outcome, Status};
+use super::watch::{Cause, Ended, Watch};
+use crate::args::RunArgs;
+use crate::exit::{Exit, Failure};
+use crate::output::Voice;
+use crate::source::Source;
+
+/// How long a release may take: the lease ends what is not answered.
+const RELEASE: Duration = Duration::from_secs(5);
+/// The same when the lock is lost anyway.
+const RELEASE_LOST: Duration = Duration::from_secs(1);
+/// How long the name stays closed from the start when the lock was tried once.
+const AT_LEAST: Duration = Duration::from_secs(30);
+
+/// A lock that is held for a command.
+pub(super) struct Hold<'a> {
+    args: &'a RunArgs,
+    locks: Locker,
+    guard: Guard,
+    facts: Facts,
+    renewals: Arc<Renewals>,
+    clock: Clock,
+    began: Moment,
+    voice: Voice,
+}
+
+impl<'a> Hold<'a> {
+    pub(super) fn new(
+        args: &'a RunArgs,
+        locks: Locker,
+        guard: Guard,
+        source: &Source,
+        holder: &str,
+        renewals: Arc<Renewals>,
+        voice: Voice,
+    ) -> Self {
+        let options = source.options();
+        let facts = Facts::of(&guard, locks.capabilities().backend, &options.namespace, holder);
+        let clock = options.clock.clone();
+        Self { args, locks, guard, facts, renewals, began: clock.now(), clock, voice }
+    }
+
+    /// Runs the command, keeps the name closed as long as asked, and releases the lock.
+    pub(super) async fn run(
+        self,
+        program: &Program,
+        schedule: Schedule,
+        signals: &mut Signals,
+    ) -> Result<End, Failure> {
+        let token = self.facts.token.as_deref().unwrap_or("none");
+        self.voice.note(format_args!("lock {:?} acquired on {}, token {token}", self.facts.name, self.facts.backend));
+        let mut child = match Child::start(program, self.args, &self.facts) {
+            Ok(child) => child,
+            Err(failure) => {
+                self.release().await;
+                return Err(failure);
+            }
+        };
+        let limit = self.args.at_most_for.map(|limit| self.began.plus(limit));
+        let watch = Watch {
+            guard: &self.guard,
+            clock: self.clock.clone(),
+            schedule,
+            on_lost: self.args.on_lost,
+            limit,
+            renewals: Arc::clone(&self.renewals),
+            voice: self.voice,
+        };
+        let ended = watch.supervise(&mut child, signals).await;
+        let ended = ended.map_err(|error| Failure::internal(format!("cannot wait for the command: {error}")))?;
+        self.tell_of_the_living(&child, &ended);
+        if ended.cause.is_none() {
+            self.keep_closed(signals).await;
+        }
+        let end = self.end(&ended);
+        self.release().await;
+        Ok(end)
+    }
+
+    /// Keeps the lock until `--at-least-for` is over; a signal or the loss of the lock ends that.
+    async fn keep_closed(&self, signals: &mut Signals) {
+        let at_least = self.args.at_least_for.unwrap_or(if self.args.waits() { Duration::ZERO } else { AT_LEAST });
+        let until = self.began.plus(at_least);
+        let left = until.since(self.clock.now());
+        if left.is_zero() {
+            return;
+        }
+        self.voice.tell(format_args!("the command has ended; the name stays closed for {left:.0?} more (--at-least-for)"));
+        tokio::select! {
+            biased;
+            _ = signals.stop() => {}
+            _ = self.guard.lost() => {}
+            () = self.clock.sleep_until(until) => {}
+        }
+    }
+
+    /// Releases the lock and waits for the answer, though not for long.
+    #[expect(clippy::disallowed_methods, reason = "a limit on real time")]
+    pub(super) async fn release(self) {
+        let Self { locks, guard, facts, voice, .. } = self;
+        let lost = guard.lost_reason().is_some();
+        let ttl = facts.ttl.unwrap_or_default();
+        let limit = if lost { RELEASE_LOST } else { RELEASE };
+        match tokio::time::timeout(limit, guard.release()).await {
+            Ok(Ok(Release::NotHeld)) if !lost => {
+                voice.warn(format_args!("lock {:?} was gone when it was released: another may have held it", facts.name));
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) if !lost => voice.warn(format_args!("{error}; the lease ends the lock within {ttl:?}")),
+            Err(_) if !lost => {
+                voice.warn(format_args!("release {:?}: no answer; the lease ends the lock within {ttl:?}", facts.name));
+            }
+            _ => {}
+        }
+        drop(locks);
+    }
+
+    fn end(&self, ended: &Ended) -> End {
+        let (exit, outcome, reason) = match ended.cause {
+            Some(Cause::Lost(reason)) => {
+                (Exit::Lost, Outcome::Lost, Some(reason.map_or("renewal_failed", lockyard::LostReason::as_str)))
+            }
+            Some(Cause::TimeLimit) => (Exit::TimeLimit, Outcome::Timeout, Some("at_most_for")),
+            Some(Cause::Signals) => (own(ended.status), Outcome::Ran, Some("signal")),
+            None => (own(ended.status), Outcome::Ran, None),
+        };
+        let held = self.clock.now().since(self.began).as_secs_f64();
+        let mut status = Status::new(&self.facts.name, outcome).held(&self.facts, held, self.renewals.confirmed());
+        status.reason = reason.map(str::to_owned);
+        status.child = Some(ChildStatus { code: ended.status.code(), signal: ended.status.signal() });
+        (exit, status)
+    }
+
+    /// What runs on runs without the lock.
+    fn tell_of_the_living(&self, child: &Child, ended: &Ended) {
+        let mut left = child.members();
+        if ended.cause.is_some() {
+            left.extend(child.strays());
+        }
+        if !left.is_empty() {
+            let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
+            let pids = pids.join(" ");
+            self.voice.warn(format_args!("the command has ended, but processes that it started run on without the lock: {pids}"));
+        }
+    }
+}
+
+/// As the shell tells it: the code, or 128 + the signal.
+fn own(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Own(u8::try_from(code).unwrap_or(u8::MAX)),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Internal,
+    }
+}
