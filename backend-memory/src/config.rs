@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use lockyard_api::{Error, Namespace, Queueing, Result};
+use lockyard_api::{Error, LockUrl, Namespace, Queueing, Result};
 
 use crate::lock::MemoryLock;
 use crate::options::{MemoryLiveness, MemoryOptions};
@@ -31,41 +31,33 @@ pub struct MemoryConfig {
 
 impl MemoryConfig {
     /// Reads `memory:` (a server of one's own) or `memory://name` (shared by all in this process who say that name), with
-    /// `?queue=fifo|unordered` and `liveness=lease|session`.
+    /// `queue=fifo|unordered`, `liveness=lease|session` and the keys that all backends share; `ttl` is the sessions' timeout.
     ///
     /// # Errors
     /// `Config` when it is neither, naming the part that is wrong.
     pub fn from_url(url: &str) -> Result<Self> {
-        let Some(rest) = url.strip_prefix("memory:") else {
-            return Err(Error::config(format!("{url:?} is no memory URL: write memory: or memory://name")));
-        };
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let name = match path.strip_prefix("//") {
-            None if path.is_empty() => None,
-            Some("") => None,
-            Some(name) if !name.contains(['/', '@', '#']) => Some(name.to_owned()),
-            _ => return Err(Error::config(format!("{url:?}: after memory: comes nothing or //name, not {path:?}"))),
-        };
-        let mut config = Self { name, options: MemoryOptions::default() };
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            config.set(pair)?;
+        let mut url = LockUrl::parse(url)?;
+        let shared = url.options()?;
+        if url.scheme != "memory" || url.user.is_some() || url.hosts.len() > 1 || url.path.len() > 1 {
+            return Err(Error::config(format!("{}: write memory: or memory://name", url.redacted())));
         }
-        Ok(config)
-    }
-
-    fn set(&mut self, pair: &str) -> Result<()> {
-        match pair {
-            "queue=fifo" => self.options.queue = Queueing::Fifo,
-            "queue=unordered" => self.options.queue = Queueing::Unordered,
-            "liveness=lease" => self.options.liveness = MemoryLiveness::Lease,
-            "liveness=session" => self.options.liveness = MemoryLiveness::Session,
-            _ => {
-                return Err(Error::config(format!(
-                    "unknown option {pair:?}: a memory URL takes queue=fifo|unordered and liveness=lease|session"
-                )));
-            }
-        }
-        Ok(())
+        let mut options = MemoryOptions::default();
+        options.clock = shared.clock;
+        options.session_ttl = shared.ttl;
+        options.op_timeout = shared.op_timeout;
+        options.queue = match url.take("queue").as_deref() {
+            None | Some("fifo") => Queueing::Fifo,
+            Some("unordered") => Queueing::Unordered,
+            Some(other) => return Err(Error::config(format!("queue={other}: write fifo or unordered"))),
+        };
+        options.liveness = match url.take("liveness").as_deref() {
+            None | Some("lease") => MemoryLiveness::Lease,
+            Some("session") => MemoryLiveness::Session,
+            Some(other) => return Err(Error::config(format!("liveness={other}: write lease or session"))),
+        };
+        url.finish(&["queue", "liveness"])?;
+        let name = url.hosts.first().map(|host| host.name.clone());
+        Ok(Self { name, options })
     }
 
     /// The server meant: the running one of that name, or a new one.
@@ -111,9 +103,12 @@ mod tests {
 
     #[test]
     fn urls_that_are_wrong_say_what() {
-        for (url, word) in
-            [("redis://x", "no memory URL"), ("memory:x", "\"x\""), ("memory://a/b", "a/b"), ("memory:?q=1", "q=1")]
-        {
+        for (url, word) in [
+            ("redis://x", "memory://name"),
+            ("memory://a/b", "memory://name"),
+            ("memory:?queue=x", "fifo or unordered"),
+            ("memory:?quene=fifo", "queue"),
+        ] {
             let error = MemoryConfig::from_url(url).expect_err(url);
             assert!(error.message().contains(word), "{error}");
         }

@@ -34,7 +34,13 @@ impl MemoryHarness {
     /// A new client in the harness's namespace.
     #[must_use]
     pub fn client(&self) -> MemoryLock {
-        self.server.connect(Namespace::default())
+        self.client_in(Namespace::default())
+    }
+
+    /// A new client in another namespace.
+    #[must_use]
+    pub fn client_in(&self, namespace: Namespace) -> MemoryLock {
+        self.server.connect(namespace)
     }
 }
 
@@ -45,7 +51,7 @@ impl Harness for MemoryHarness {
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
-        Ok(Some(client(self.server.connect(Namespace::new(namespace)?))))
+        Ok(Some(client(self.client_in(Namespace::new(namespace)?))))
     }
 
     fn ttl(&self) -> Duration {

@@ -72,6 +72,17 @@ impl Context {
         Claim::new(name.clone(), self.harness.ttl())
     }
 
+    /// A claim for many hand-overs: its re-check comes soon, and it runs out only on a machine that stands still.
+    pub(crate) fn brisk(&self, name: &LockName) -> Claim {
+        let ttl = scaled(Duration::from_secs(4)).max(self.harness.ttl()).min(self.long_ttl());
+        Claim::new(name.clone(), ttl).queueing()
+    }
+
+    /// Whether a hold may have run out by now, since this machine stood still.
+    pub(crate) fn is_over(&self, grant: &Grant) -> bool {
+        self.granted_ttl(grant).is_ok_and(|ttl| self.clock().now().since(grant.valid_from) >= ttl)
+    }
+
     /// Long enough for all that a check does, short enough that a waiter's re-check comes within a check.
     pub(crate) fn long_ttl(&self) -> Duration {
         scaled(Duration::from_secs(20)).clamp(self.harness.ttl(), self.capabilities.ttl.max)

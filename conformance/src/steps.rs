@@ -96,6 +96,17 @@ pub(crate) async fn acquire(lock: &Lock, claim: &Claim, limit: Duration) -> Chec
     .await
 }
 
+/// The first of two waiters is served, although the one behind listens all the time.
+pub(crate) async fn served_first(first: (&Lock, &Claim), behind: (&Lock, &Claim), limit: Duration) -> Checked {
+    tokio::select! {
+        grant = acquire(first.0, first.1, limit) => grant.map(|_| ()),
+        grant = acquire(behind.0, behind.1, limit) => match grant {
+            Ok(_) => Err(Stop::failed("a waiter was served ahead of one that queued before it")),
+            Err(stop) => Err(stop),
+        },
+    }
+}
+
 /// As [`acquire`], over a connection that breaks: errors are tried again, and a claim whose session ended is replaced.
 pub(crate) async fn persist(lock: &Lock, mut claim: Claim, limit: Duration) -> Checked<(Claim, Grant)> {
     within(limit, "the name should become free, and is not granted", async {

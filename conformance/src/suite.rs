@@ -22,7 +22,7 @@ impl Suite {
     /// The longest that a check may take (times `LOCKYARD_TIME_FACTOR`) before it counts as hung.
     pub const LIMIT: Duration = Duration::from_secs(60);
     /// How many checks [`Suite::run`] runs at once: they mostly wait.
-    const TOGETHER: usize = 16;
+    const TOGETHER: usize = 32;
 
     /// The first version.
     #[must_use]

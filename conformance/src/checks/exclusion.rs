@@ -51,15 +51,13 @@ async fn contend(ctx: Context, name: LockName, inside: Arc<AtomicUsize>) -> Chec
         if round > 0 && clock.now().since(start) > scaled(Duration::from_secs(10)) {
             break;
         }
-        // Short, since a backend that polls asks as often as the ttl says.
-        let mut claim = ctx.claim(&name).queueing();
-        claim.ttl = scaled(Duration::from_secs(4)).clamp(ctx.harness().ttl(), ctx.long_ttl());
+        let claim = ctx.brisk(&name);
         let grant = acquire(&*client.lock, &claim, scaled(Duration::from_secs(45))).await?;
         let before = inside.fetch_add(1, Ordering::SeqCst);
         Clock::system().sleep(Duration::from_millis(2)).await;
         let after = inside.fetch_sub(1, Ordering::SeqCst);
         // A holder that was stopped for longer than its lease has to expect others.
-        let slow = ctx.granted_ttl(&grant).is_ok_and(|ttl| clock.now().since(grant.valid_from) >= ttl);
+        let slow = ctx.is_over(&grant);
         ensure!(slow || (before == 0 && after == 1), "{} holders of one name at a time", before.max(after - 1) + 1);
         within(ctx.patience(), "a release should be answered", async { Ok(client.lock.release(&claim).await?) })
             .await?;

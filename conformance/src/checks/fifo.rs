@@ -21,9 +21,9 @@ async fn order(ctx: &Context) -> Checked {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
     for place in 0..5 {
-        let (client, claim) = (ctx.client().await?, ctx.claim(&name).queueing());
+        let (client, claim) = (ctx.client().await?, ctx.brisk(&name));
         queued(client.lock.try_acquire(&claim).await?)?;
-        let (seen, limit) = (Arc::clone(&seen), ctx.recheck(&claim) * 2);
+        let (seen, limit) = (Arc::clone(&seen), ctx.recheck(&claim) * 3);
         waiters.spawn(async move {
             acquire(&*client.lock, &claim, limit).await?;
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(place);

@@ -17,7 +17,8 @@ struct Takeover {
     /// From here on nothing of the holder reached the server.
     hung: Moment,
     ttl: Duration,
-    taken: Moment,
+    /// When another got the name; it may never have.
+    taken: Option<Moment>,
 }
 
 /// Hangs a holder and tries the name all the time until it is free.
@@ -39,34 +40,44 @@ async fn takeover(ctx: &Context, claim: Claim) -> Checked<Takeover> {
         _ => grant.valid_from,
     };
     ctx.unhang(&a).await;
-    taken?;
-    Ok(Takeover { valid_from, hung, ttl, taken: taken_at })
+    Ok(Takeover { valid_from, hung, ttl, taken: taken.is_ok().then_some(taken_at) })
+}
+
+impl Takeover {
+    fn check_not_early(&self) -> Checked {
+        let Some(after) = self.taken.map(|taken| taken.since(self.valid_from)) else { return Ok(()) };
+        ensure!(after >= self.ttl, "a lease of {:?} was given to another after {after:?}", self.ttl);
+        Ok(())
+    }
+
+    fn check_not_late(&self, limit: Duration) -> Checked {
+        let after = self.taken.map(|taken| taken.since(self.hung));
+        let right = after.is_some_and(|after| after <= limit);
+        ensure!(
+            right,
+            "a lease of {:?} blocked others for {after:?} (none: for ever), allowed are {limit:?}",
+            self.ttl
+        );
+        Ok(())
+    }
 }
 
 async fn not_early(ctx: &Context) -> Checked {
     ctx.needs_expiry()?;
-    let it = takeover(ctx, ctx.short(&ctx.name())).await?;
-    let after = it.taken.since(it.valid_from);
-    ensure!(after >= it.ttl, "a lease of {:?} was given to another after {after:?}", it.ttl);
-    Ok(())
+    takeover(ctx, ctx.short(&ctx.name())).await?.check_not_early()
 }
 
 async fn not_late(ctx: &Context) -> Checked {
     ctx.needs_expiry()?;
     let it = takeover(ctx, ctx.short(&ctx.name())).await?;
-    let (after, limit) = (it.taken.since(it.hung), ctx.takeover(it.ttl));
-    ensure!(after <= limit, "a lease of {:?} blocked others for {after:?}, allowed are {limit:?}", it.ttl);
-    Ok(())
+    it.check_not_late(ctx.takeover(it.ttl))
 }
 
 async fn fixed_ends(ctx: &Context) -> Checked {
     ctx.needs(ctx.capabilities().fixed_lease, "no capability: fixed_lease")?;
     let it = takeover(ctx, ctx.short(&ctx.name()).fixed()).await?;
-    let after = it.taken.since(it.valid_from);
-    ensure!(after >= it.ttl, "a fixed lease of {:?} was given to another after {after:?}", it.ttl);
-    let limit = ctx.takeover(it.ttl);
-    ensure!(it.taken.since(it.hung) <= limit, "a fixed lease of {:?} blocked others for {after:?}", it.ttl);
-    Ok(())
+    it.check_not_early()?;
+    it.check_not_late(ctx.takeover(it.ttl))
 }
 
 async fn renew_extends(ctx: &Context) -> Checked {

@@ -8,11 +8,11 @@ use crate::{Checked, Context};
 checks! { 4 leave: nothing_left, busy_then_free }
 
 async fn nothing_left(ctx: &Context) -> Checked {
-    let (a, b) = ctx.two().await?;
+    let (a, b, c) = ctx.three().await?;
     let name = ctx.name();
     let claim = ctx.claim(&name);
     granted(a.lock.try_acquire(&claim).await?)?;
-    for client in [&b, &a, &b] {
+    for client in [&b, &c, &b] {
         busy(client.lock.try_acquire(&ctx.claim(&name)).await?)?;
     }
     let entries = ctx.entries(&name).await?;
@@ -29,7 +29,7 @@ async fn busy_then_free(ctx: &Context) -> Checked {
     let claim = ctx.claim(&name);
     granted(a.lock.try_acquire(&claim).await?)?;
     busy(b.lock.try_acquire(&ctx.claim(&name)).await?)?;
-    busy(a.lock.try_acquire(&ctx.claim(&name)).await?)?;
+    busy(b.lock.try_acquire(&ctx.claim(&name)).await?)?;
     a.lock.release(&claim).await?;
     // Nothing of the claims that left stands in front.
     granted(c.lock.try_acquire(&ctx.claim(&name)).await?)?;

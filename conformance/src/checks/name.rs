@@ -87,7 +87,17 @@ async fn namespaces(ctx: &Context) -> Checked {
     let tag = format!("{:08x}", fastrand::u32(..));
     let mut holds = Vec::new();
     // Pairs that are one text when namespace and name are only put together.
-    for (namespace, name) in [("", "b.c"), (".b", "c"), ("", "b-c"), ("-b", "c"), ("", "b_c"), ("_b", "c"), ("", "c")] {
+    for (namespace, name) in [
+        ("", "bc"),
+        ("b", "c"),
+        ("", "b.c"),
+        (".b", "c"),
+        ("", "b-c"),
+        ("-b", "c"),
+        ("", "b_c"),
+        ("_b", "c"),
+        ("", "c"),
+    ] {
         let namespace = format!("a{tag}{namespace}");
         let client = ctx.harness().connect_in(&namespace).await?;
         let client = client.ok_or_else(|| Stop::ignored("the harness has no namespaces"))?;

@@ -3,7 +3,7 @@
 use lockyard_api::{Attempt, ErrorKind};
 
 use super::checks;
-use crate::steps::{acquire, busy, dropped_wait, eventually, granted, queued, token};
+use crate::steps::{acquire, busy, dropped_wait, eventually, granted, queued, served_first, token};
 use crate::stop::ensure;
 use crate::{Checked, Context, Stop};
 
@@ -51,8 +51,7 @@ async fn queued_keeps_place(ctx: &Context) -> Checked {
     }
     a.lock.release(&first).await?;
     if ctx.is_fifo() {
-        acquire(&*b.lock, &second, ctx.recheck(&second)).await?;
-        queued(c.lock.try_acquire(&third).await?)?;
+        served_first((&*b.lock, &second), (&*c.lock, &third), ctx.recheck(&second)).await?;
         b.lock.release(&second).await?;
     } else {
         b.lock.release(&second).await?;

@@ -7,7 +7,7 @@ use std::task::Poll;
 use lockyard_api::{Claim, LockName};
 
 use super::checks;
-use crate::steps::{POLL, acquire, dropped_wait, granted, queued, stands, within};
+use crate::steps::{POLL, acquire, dropped_wait, granted, queued, served_first, stands, within};
 use crate::stop::ensure;
 use crate::{Checked, Client, Context, Fault};
 
@@ -35,13 +35,7 @@ async fn dropped_wait_keeps_place(ctx: &Context) -> Checked {
     dropped_wait(&*b.lock, &second).await?;
     a.lock.release(&first).await?;
     if ctx.is_fifo() {
-        // The one behind listens all the time and must not pass.
-        tokio::select! {
-            grant = acquire(&*b.lock, &second, ctx.recheck(&second)) => { grant?; }
-            _ = acquire(&*c.lock, &third, ctx.recheck(&third)) => {
-                ensure!(false, "a dropped wait lost its place to the waiter behind");
-            }
-        }
+        served_first((&*b.lock, &second), (&*c.lock, &third), ctx.recheck(&second)).await?;
         b.lock.release(&second).await?;
         acquire(&*c.lock, &third, ctx.recheck(&third)).await?;
     } else {

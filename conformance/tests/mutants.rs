@@ -1,0 +1,143 @@
+//! Test of the tests: backends that are wrong in one way each, which must fail exactly the checks that name their fault.
+
+#[path = "mutants/mutant.rs"]
+mod mutant;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockyard_api::Queueing::{self, Fifo, Unordered};
+use lockyard_conformance::{CheckOutcome, CheckResult, Suite};
+use lockyard_memory::MemoryLiveness::{self, Lease, Session};
+use mutant::{Fault, MutantHarness};
+use tokio::task::JoinSet;
+
+/// A fault, the server that it sits on, and the checks that it must fail.
+type Case = (Fault, Queueing, MemoryLiveness, &'static [&'static str]);
+
+/// Runs the whole suite on each wrong backend; all that fails must be named, and all that is named must fail.
+async fn each_fails_exactly(cases: &[Case]) {
+    let mut running = JoinSet::new();
+    for case in cases.iter().copied() {
+        running.spawn(mismatch(case));
+    }
+    let mut wrong = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        wrong.extend(ended.expect("no panic"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+async fn mismatch((fault, queue, liveness, named): Case) -> Option<String> {
+    let harness = Arc::new(MutantHarness::new(fault, queue, liveness));
+    let results = Suite::v1().run(harness, |_| true, |_| {}).await.expect("memory connects");
+    let failures: Vec<&CheckResult> = results.iter().filter(|r| r.outcome == CheckOutcome::Failed).collect();
+    let failed: BTreeSet<&str> = failures.iter().map(|result| result.name).collect();
+    let named: BTreeSet<&str> = named.iter().copied().collect();
+    if failed == named {
+        return None;
+    }
+    let reasons: Vec<_> = failures.iter().map(|result| (result.name, &result.reason)).collect();
+    let missed: Vec<_> = named.difference(&failed).collect();
+    let more: Vec<_> = failed.difference(&named).collect();
+    Some(format!("{fault:?}: not failed {missed:?}, failed without being named {more:?}\n{reasons:#?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_ownership() {
+    each_fails_exactly(&[
+        (Fault::None, Fifo, Lease, &[]),
+        (
+            Fault::ReleaseByName,
+            Fifo,
+            Lease,
+            &["hung::holder_loses", "loss::renew_after_takeover", "release::idempotent", "release::only_owner"],
+        ),
+        (
+            Fault::OwnerIsTheClient,
+            Fifo,
+            Lease,
+            &["inspect::tells_holder", "owner::same_client", "owner::same_session_second_owner", "release::only_owner"],
+        ),
+        (Fault::RenewRevives, Fifo, Lease, &["loss::renew_of_lost", "loss::revoked"]),
+        (Fault::InspectAcquires, Fifo, Lease, &["inspect::takes_nothing", "inspect::tells_holder"]),
+        (Fault::LeaveStays, Unordered, Lease, &["leave::nothing_left"]),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_tokens_and_names() {
+    each_fails_exactly(&[
+        (Fault::TokenReused, Fifo, Lease, &["token::rises", "token::rises_in_contention"]),
+        (Fault::WaiterDrawsToken, Fifo, Lease, &["token::waiter_draws_none"]),
+        (Fault::RepeatDrawsToken, Fifo, Lease, &["repeat::same_token"]),
+        (Fault::NameIsCut, Fifo, Lease, &["name::differ"]),
+        (Fault::NamespaceIsGlued, Fifo, Lease, &["name::namespaces"]),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_time() {
+    each_fails_exactly(&[
+        (
+            Fault::NeverExpires,
+            Fifo,
+            Lease,
+            &[
+                "hung::holder_loses",
+                "hung::waiter_does_not_block_for_long",
+                "lease::fixed_ends",
+                "lease::not_late",
+                "loss::renew_after_takeover",
+                "wake::dead_holder",
+            ],
+        ),
+        (Fault::LeaseToldTooLong, Fifo, Lease, &["lease::fixed_ends", "lease::not_early"]),
+        (Fault::LeaseToldTooShort, Fifo, Lease, &["lease::granted_not_less"]),
+        (Fault::RepeatKeepsOldLease, Fifo, Lease, &["repeat::fresh_lease"]),
+        (Fault::BadTtlIsClamped, Fifo, Lease, &["outcome::bad_ttl_is_not_applied"]),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_waiting() {
+    each_fails_exactly(&[
+        (Fault::WakeIsLost, Fifo, Lease, &["wake::on_release"]),
+        (
+            Fault::NeverAsksAgain,
+            Fifo,
+            Lease,
+            &["hung::holder_loses", "hung::waiter_does_not_block_for_long", "wake::dead_holder", "wake::lost_wakeup"],
+        ),
+        (
+            Fault::LastComesFirst,
+            Fifo,
+            Lease,
+            &["fifo::order", "repeat::queued_keeps_place", "wait::dropped_wait_keeps_place"],
+        ),
+        (Fault::DropGivesUpPlace, Fifo, Lease, &["wait::dropped_wait_keeps_place"]),
+        (Fault::WaitHoldsTheConnection, Fifo, Lease, &["wait::parked_wait_blocks_nobody"]),
+        (Fault::WakeIsTakenForGrant, Fifo, Lease, &["hung::holder_loses"]),
+        (Fault::FullQueueAdmits, Fifo, Lease, &["exclusion::many_contend"]),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_answers_and_sessions() {
+    each_fails_exactly(&[
+        (
+            Fault::NotAppliedIsGuessed,
+            Fifo,
+            Lease,
+            &["outcome::swallowed_release", "outcome::swallowed_reply", "outcome::unreachable_is_unknown"],
+        ),
+        (Fault::KindIsIgnored, Fifo, Lease, &["outcome::unsupported_kind"]),
+        (Fault::StaleSessionIsTaken, Fifo, Session, &["repeat::later_session", "stale::no_grant_from_earlier_session"]),
+        (Fault::SessionLossIsSilent, Fifo, Session, &["loss::revoked", "loss::session"]),
+    ])
+    .await;
+}

@@ -1,0 +1,369 @@
+//! A memory client that is wrong in one way.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lockyard_api::{
+    Attempt, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken, Grant, Holder, IfBusy, Kind,
+    Liveness, LockName, Namespace, Owner, Queueing, Release, Renewal, Result, Session, Wake, async_trait,
+};
+use lockyard_conformance::{Client, Fault as Made, Harness};
+use lockyard_memory::testing::MemoryHarness;
+use lockyard_memory::{MemoryLiveness, MemoryLock};
+use tokio::sync::Mutex as AsyncMutex;
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    ReleaseByName,
+    OwnerIsTheClient,
+    RenewRevives,
+    InspectAcquires,
+    LeaveStays,
+    TokenReused,
+    WaiterDrawsToken,
+    RepeatDrawsToken,
+    NameIsCut,
+    NamespaceIsGlued,
+    NeverExpires,
+    LeaseToldTooLong,
+    LeaseToldTooShort,
+    RepeatKeepsOldLease,
+    BadTtlIsClamped,
+    WakeIsLost,
+    NeverAsksAgain,
+    LastComesFirst,
+    DropGivesUpPlace,
+    WaitHoldsTheConnection,
+    WakeIsTakenForGrant,
+    FullQueueAdmits,
+    NotAppliedIsGuessed,
+    KindIsIgnored,
+    StaleSessionIsTaken,
+    SessionLossIsSilent,
+}
+
+/// What the wrong clients of one server share.
+#[derive(Debug, Default)]
+struct Shared {
+    first_token: Mutex<HashMap<LockName, FencingToken>>,
+    grants: Mutex<HashMap<Owner, Grant>>,
+    queues: AsyncMutex<HashMap<LockName, Vec<(MemoryLock, Claim)>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MutantHarness {
+    inner: MemoryHarness,
+    fault: Fault,
+    shared: Arc<Shared>,
+}
+
+impl MutantHarness {
+    pub(crate) fn new(fault: Fault, queue: Queueing, liveness: MemoryLiveness) -> Self {
+        Self { inner: MemoryHarness::new(queue, liveness), fault, shared: Arc::default() }
+    }
+
+    fn client(&self, inner: MemoryLock, namespace: &str) -> Client {
+        let link = Arc::clone(inner.link());
+        let mutant = Mutant {
+            inner: inner.clone(),
+            fault: self.fault,
+            owner: Owner::random(),
+            namespace: namespace.to_owned(),
+            connection: AsyncMutex::new(()),
+            shared: Arc::clone(&self.shared),
+        };
+        Client::new(mutant).with_own(inner).with_link(link)
+    }
+}
+
+#[async_trait]
+impl Harness for MutantHarness {
+    async fn connect(&self) -> Result<Client> {
+        Ok(self.client(self.inner.client(), ""))
+    }
+
+    async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
+        if self.fault == Fault::NamespaceIsGlued {
+            return Ok(Some(self.client(self.inner.client(), namespace)));
+        }
+        Ok(Some(self.client(self.inner.client_in(Namespace::new(namespace)?), "")))
+    }
+
+    fn ttl(&self) -> Duration {
+        self.inner.ttl()
+    }
+
+    fn op_timeout(&self) -> Duration {
+        self.inner.op_timeout()
+    }
+
+    async fn revoke(&self, claim: &Claim) -> Made {
+        // The record of the name is meant, whoever the wrong client says that it is.
+        let holder = self.inner.client().inspect(&claim.name).await;
+        let owner = holder.ok().flatten().and_then(|holder| holder.owner).unwrap_or(claim.owner);
+        self.inner.revoke(&claim.clone().with_owner(owner)).await
+    }
+
+    async fn end_session(&self, client: &Client) -> Made {
+        self.inner.end_session(client).await
+    }
+
+    async fn entries(&self, name: &LockName) -> Option<usize> {
+        self.inner.entries(name).await
+    }
+
+    async fn last_token(&self, name: &LockName) -> Option<u64> {
+        self.inner.last_token(name).await
+    }
+}
+
+#[derive(Debug)]
+struct Mutant {
+    inner: MemoryLock,
+    fault: Fault,
+    owner: Owner,
+    namespace: String,
+    connection: AsyncMutex<()>,
+    shared: Arc<Shared>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Mutant {
+    /// The claim as the wrong backend sends it.
+    fn sent(&self, claim: &Claim) -> Claim {
+        let range = self.inner.capabilities().ttl;
+        let mut sent = claim.clone();
+        sent.name = self.name(&claim.name);
+        match self.fault {
+            Fault::OwnerIsTheClient => sent.owner = self.owner,
+            Fault::NeverExpires if range.check(claim.ttl).is_ok() => sent.ttl = range.max,
+            Fault::BadTtlIsClamped => sent.ttl = claim.ttl.clamp(range.min, range.max),
+            Fault::KindIsIgnored => sent.kind = Kind::Exclusive,
+            _ => {}
+        }
+        sent
+    }
+
+    fn name(&self, name: &LockName) -> LockName {
+        let text = name.as_str();
+        match self.fault {
+            Fault::NameIsCut if text.len() > 100 && text.is_char_boundary(100) => LockName::new(&text[..100]),
+            Fault::NamespaceIsGlued => LockName::new(format!("{}{text}", self.namespace)),
+            _ => LockName::new(text),
+        }
+        // Glued to its namespace it may be too long: that one stays as it is.
+        .unwrap_or_else(|_| name.clone())
+    }
+
+    /// The grant as the wrong backend tells it.
+    fn told(&self, claim: &Claim, mut grant: Grant) -> Grant {
+        match (self.fault, &mut grant.liveness) {
+            (Fault::TokenReused, _) => {
+                grant.token =
+                    grant.token.map(|new| *lock(&self.shared.first_token).entry(claim.name.clone()).or_insert(new));
+            }
+            (Fault::NeverExpires, Liveness::Lease { ttl }) => *ttl = claim.ttl,
+            (Fault::LeaseToldTooLong, Liveness::Lease { ttl }) => *ttl = ttl.mul_f64(1.1),
+            (Fault::LeaseToldTooShort, Liveness::Lease { ttl }) => *ttl /= 2,
+            (Fault::SessionLossIsSilent, Liveness::Session(watch)) => {
+                let (valid_from, ttl) = watch.lease();
+                *watch = Session::new(valid_from, ttl).watch();
+            }
+            _ => {}
+        }
+        lock(&self.shared.grants).insert(claim.owner, grant.clone());
+        grant
+    }
+
+    async fn after_attempt(&self, claim: &Claim, sent: &Claim, attempt: Attempt) -> Result<Attempt> {
+        match (self.fault, attempt) {
+            (Fault::LeaveStays, Attempt::Busy) => {
+                let _ = self.inner.try_acquire(&sent.clone().queueing()).await?;
+                Ok(Attempt::Busy)
+            }
+            (Fault::WaiterDrawsToken, Attempt::Queued) => {
+                let other = Claim::new(LockName::new(format!("draw-{}", claim.owner))?, claim.ttl);
+                let _ = self.inner.try_acquire(&other).await?;
+                self.inner.release(&other).await?;
+                Ok(Attempt::Queued)
+            }
+            (Fault::RepeatDrawsToken, Attempt::Granted(_)) if lock(&self.shared.grants).contains_key(&claim.owner) => {
+                self.inner.release(sent).await?;
+                self.inner.try_acquire(sent).await
+            }
+            (Fault::FullQueueAdmits, Attempt::Queued) => {
+                let waiters = self.inner.inspect(&sent.name).await?.and_then(|holder| holder.waiters);
+                if waiters.is_none_or(|waiters| waiters < 6) {
+                    return Ok(Attempt::Queued);
+                }
+                let lease = Liveness::Lease { ttl: claim.ttl };
+                Ok(Attempt::Granted(Grant::new(None, Clock::system().now(), lease)))
+            }
+            (Fault::LastComesFirst, Attempt::Queued) => {
+                self.go_ahead_of_all(sent).await?;
+                Ok(Attempt::Queued)
+            }
+            (_, Attempt::Granted(grant)) => Ok(Attempt::Granted(self.told(claim, grant))),
+            (_, attempt) => Ok(attempt),
+        }
+    }
+
+    /// Puts all who wait already behind a new waiter.
+    async fn go_ahead_of_all(&self, claim: &Claim) -> Result<()> {
+        let mut queues = self.shared.queues.lock().await;
+        let queue = queues.entry(claim.name.clone()).or_default();
+        if queue.iter().any(|(_, waiting)| waiting.owner == claim.owner) {
+            return Ok(());
+        }
+        for (client, waiting) in queue.iter().rev() {
+            client.release(waiting).await?;
+            let _ = client.try_acquire(waiting).await?;
+        }
+        queue.push((self.inner.clone(), claim.clone()));
+        Ok(())
+    }
+
+    async fn leave_queue(&self, claim: &Claim) {
+        if self.fault == Fault::LastComesFirst
+            && let Some(queue) = self.shared.queues.lock().await.get_mut(&claim.name)
+        {
+            queue.retain(|(_, waiting)| waiting.owner != claim.owner);
+        }
+    }
+
+    fn error(&self, error: Error) -> Error {
+        if self.fault == Fault::NotAppliedIsGuessed && error.kind() == ErrorKind::Unreachable {
+            return error.not_applied();
+        }
+        error
+    }
+}
+
+/// Gives the place up when the wait is dropped half-way.
+struct GiveUp<'a> {
+    mutant: &'a Mutant,
+    claim: Option<Claim>,
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        let Some(claim) = self.claim.take().filter(|_| self.mutant.fault == Fault::DropGivesUpPlace) else { return };
+        let inner = self.mutant.inner.clone();
+        tokio::spawn(async move { inner.release(&claim).await });
+    }
+}
+
+#[async_trait]
+impl DistributedLock for Mutant {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        let _connection = self.connection.lock().await;
+        let sent = self.sent(claim);
+        if self.fault == Fault::RepeatKeepsOldLease
+            && let Some(grant) = lock(&self.shared.grants).get(&claim.owner)
+        {
+            return Ok(Attempt::Granted(Grant::new(grant.token, Clock::system().now(), grant.liveness.clone())));
+        }
+        let mut attempt = self.inner.try_acquire(&sent).await;
+        if self.fault == Fault::StaleSessionIsTaken
+            && attempt.as_ref().is_err_and(|error| error.kind() == ErrorKind::SessionChanged)
+        {
+            self.inner.release(&sent).await?;
+            attempt = self.inner.try_acquire(&sent).await;
+        }
+        if matches!(attempt, Ok(Attempt::Granted(_))) {
+            self.leave_queue(&sent).await;
+        }
+        self.after_attempt(claim, &sent, attempt.map_err(|error| self.error(error))?).await
+    }
+
+    async fn wait(&self, claim: &Claim) -> Result<Wake> {
+        let _connection = match self.fault {
+            Fault::WaitHoldsTheConnection => Some(self.connection.lock().await),
+            _ => None,
+        };
+        let sent = self.sent(claim);
+        let mut give_up = GiveUp { mutant: self, claim: Some(sent.clone()) };
+        let wake = match self.fault {
+            Fault::WakeIsLost => {
+                Clock::system().sleep(claim.ttl.mul_f64(0.4)).await;
+                Ok(Wake::Retry)
+            }
+            _ => self.inner.wait(&sent).await,
+        };
+        let wake = match (self.fault, wake) {
+            (Fault::NeverAsksAgain, Ok(Wake::Retry)) => std::future::pending().await,
+            (Fault::WakeIsTakenForGrant, Ok(Wake::Retry)) => {
+                let lease = Liveness::Lease { ttl: claim.ttl };
+                Ok(Wake::Granted(Grant::new(None, Clock::system().now(), lease)))
+            }
+            (_, Ok(Wake::Granted(grant))) => {
+                self.leave_queue(&sent).await;
+                Ok(Wake::Granted(self.told(claim, grant)))
+            }
+            (_, wake) => wake,
+        };
+        give_up.claim = None;
+        wake
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        let _connection = self.connection.lock().await;
+        let sent = self.sent(claim);
+        let renewal = self.inner.renew(&sent).await.map_err(|error| self.error(error))?;
+        match (self.fault, renewal) {
+            (Fault::RenewRevives, Renewal::Lost) => match self.inner.try_acquire(&sent).await? {
+                Attempt::Granted(grant) => Ok(Renewal::Renewed { ttl: claim.ttl, valid_from: grant.valid_from }),
+                _ => Ok(Renewal::Lost),
+            },
+            (Fault::LeaseToldTooLong, Renewal::Renewed { ttl, valid_from }) => {
+                Ok(Renewal::Renewed { ttl: ttl.mul_f64(1.1), valid_from })
+            }
+            (_, renewal) => Ok(renewal),
+        }
+    }
+
+    async fn release(&self, claim: &Claim) -> Result<Release> {
+        let _connection = self.connection.lock().await;
+        let sent = self.sent(claim);
+        self.leave_queue(&sent).await;
+        lock(&self.shared.grants).remove(&claim.owner);
+        let release = self.inner.release(&sent).await.map_err(|error| self.error(error))?;
+        if self.fault == Fault::ReleaseByName
+            && release == Release::NotHeld
+            && let Some(holder) = self.inner.inspect(&sent.name).await?
+        {
+            return self.inner.release(&sent.with_owner(holder.owner.unwrap_or(claim.owner))).await;
+        }
+        Ok(release)
+    }
+
+    async fn inspect(&self, name: &LockName) -> Result<Option<Holder>> {
+        let name = self.name(name);
+        let mut holder = self.inner.inspect(&name).await.map_err(|error| self.error(error))?;
+        match (self.fault, &mut holder) {
+            (Fault::InspectAcquires, None) => {
+                let claim = Claim::new(name, Duration::from_secs(20));
+                debug_assert_eq!(claim.if_busy, IfBusy::Leave);
+                let _ = self.inner.try_acquire(&claim).await?;
+            }
+            // What the server knows of the lease is not what the claim was told.
+            (Fault::NeverExpires | Fault::LeaseToldTooShort, Some(holder)) => holder.expires_in = None,
+            (Fault::TokenReused, Some(holder)) => {
+                let first = lock(&self.shared.first_token).get(&name).copied();
+                holder.token = first.or(holder.token);
+            }
+            _ => {}
+        }
+        Ok(holder)
+    }
+}
