@@ -1,0 +1,37 @@
+//! `contended`: many contenders on one name.
+
+use super::crowd::{Referee, Shape, Tally, window};
+use super::{Job, Trial};
+use crate::plan::Clients;
+use crate::side::Outcome;
+
+/// Windows of each side in a trial, one after the other in turn.
+const ROUNDS: usize = 2;
+
+pub(super) async fn run(job: &Job, contenders: usize, clients: Clients) -> Outcome<Trial> {
+    let ours = match clients {
+        Clients::Own => job.ours.own(contenders).await?,
+        Clients::One => job.ours.shared(contenders).await?,
+    };
+    let mut sides = vec![(ours, Tally::new(contenders))];
+    // A driver has no local queue: there is nothing to compare tasks of one client with.
+    if let (Some(floor), Clients::Own) = (&job.floor, clients) {
+        sides.push((floor.own(contenders).await?, Tally::new(contenders)));
+    }
+    for round in 0..ROUNDS {
+        for at in job.order(sides.len(), round) {
+            let (contenders, tally) = &mut sides[at];
+            let shape = Shape::Together(job.name.as_str().into(), Referee::new());
+            let working = std::mem::take(contenders);
+            *contenders = window(working, &shape, job.slice / 2, &job.clock, tally).await?;
+        }
+    }
+    let mut samples = Vec::new();
+    for (contenders, tally) in sides {
+        super::close(contenders).await;
+        samples.push(tally.hand_overs());
+    }
+    let mut samples = samples.into_iter();
+    let ours = samples.next().ok_or_else(super::nothing_measured)?;
+    Ok(Trial { floor: samples.next(), ..Trial::alone(ours) })
+}

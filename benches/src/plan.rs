@@ -1,0 +1,309 @@
+//! What is measured, how often and for how long.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::Target;
+
+/// How thorough a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Suite {
+    /// 5 short trials: minutes. Enough to see what is slow, not to tell 1.05 from 1.15.
+    Quick,
+    /// 10 longer trials, also with 64 contenders and on a machine that is kept awake.
+    Standard,
+    /// 20 of the longer trials.
+    Full,
+}
+
+impl Suite {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+            Self::Full => "full",
+        }
+    }
+
+    const fn trials(self) -> usize {
+        match self {
+            Self::Quick => 5,
+            Self::Standard => 10,
+            Self::Full => 20,
+        }
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Suite {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        [Self::Quick, Self::Standard, Self::Full]
+            .into_iter()
+            .find(|suite| suite.as_str() == word)
+            .ok_or_else(|| format!("unknown suite {word:?}: expected quick, standard or full"))
+    }
+}
+
+/// Which names the cycles of `uncontended` take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Names {
+    /// The same name each time: the headline.
+    Same,
+    /// A name that was never used before, each time.
+    Fresh,
+}
+
+/// Whose clients the contenders are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Clients {
+    /// Each contender has a client of its own: they meet at the server.
+    Own,
+    /// All are tasks of one client: they meet in its local queue.
+    One,
+}
+
+/// The state of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Machine {
+    /// Nothing else runs; processors halt between messages.
+    Idle,
+    /// Spinners of the lowest priority keep the processors from halting.
+    Awake,
+}
+
+/// One scenario with its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Scenario {
+    /// The front end over a backend that does nothing: processor time a cycle.
+    Noop,
+    /// Acquire and release, one client, nobody else.
+    Uncontended(Names, Machine),
+    /// So many tasks of one client, a name each.
+    Parallel(usize),
+    /// So many contenders on one name.
+    Contended(usize, Clients),
+    /// From the call of release to the waiter of another client that holds.
+    Handoff,
+    /// What the server has to do for one holder and so many waiters that only wait.
+    WaitingCost(usize),
+}
+
+impl Scenario {
+    /// The id in reports.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Noop => "noop",
+            Self::Uncontended(..) => "uncontended",
+            Self::Parallel(_) => "parallel",
+            Self::Contended(..) => "contended",
+            Self::Handoff => "handoff",
+            Self::WaitingCost(_) => "waiting_cost",
+        }
+    }
+
+    /// How many contend, or work side by side.
+    #[must_use]
+    pub const fn contenders(self) -> usize {
+        match self {
+            Self::Noop | Self::Uncontended(..) => 1,
+            Self::Parallel(n) | Self::Contended(n, _) | Self::WaitingCost(n) => n,
+            Self::Handoff => 2,
+        }
+    }
+
+    pub(crate) const fn clients(self) -> &'static str {
+        match self {
+            Self::Noop | Self::Uncontended(..) | Self::Parallel(_) | Self::Contended(_, Clients::One) => "one",
+            Self::Contended(_, Clients::Own) | Self::Handoff | Self::WaitingCost(_) => "own",
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Uncontended(Names::Fresh, _) => "fresh",
+            Self::Parallel(_) => "each",
+            _ => "same",
+        }
+    }
+
+    pub(crate) const fn machine(self) -> &'static str {
+        match self {
+            Self::Uncontended(_, Machine::Awake) => "awake",
+            _ => "idle",
+        }
+    }
+
+    /// Whether throughput, not latency, is compared with the floor.
+    pub(crate) const fn is_throughput(self) -> bool {
+        matches!(self, Self::Parallel(_) | Self::Contended(..))
+    }
+
+    /// Whether it is measured once a run, not once a trial.
+    pub(crate) const fn is_single(self) -> bool {
+        matches!(self, Self::WaitingCost(_))
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())?;
+        match self {
+            Self::Noop | Self::Handoff => Ok(()),
+            Self::Uncontended(..) => write!(f, " ({} name, {} machine)", self.name(), self.machine()),
+            Self::Parallel(n) | Self::WaitingCost(n) => write!(f, " ({n})"),
+            Self::Contended(n, _) => write!(f, " ({n}, {} client{})", self.clients(), plural(self.clients())),
+        }
+    }
+}
+
+fn plural(clients: &str) -> &'static str {
+    if clients == "own" { "s" } else { "" }
+}
+
+/// What a run measures.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The suite it came from.
+    pub suite: Suite,
+    /// Decides the order of everything, and the resamples of the intervals.
+    pub seed: u64,
+    /// How often everything is measured. Fewer: wider intervals. More: longer.
+    pub trials: usize,
+    /// The ids of the scenarios wanted; empty: all of the suite.
+    pub filter: Vec<String>,
+    /// How long one side of a cell is measured in one trial, times the weight of the cell.
+    pub slice: Duration,
+    /// How long the waiters of `waiting_cost` wait.
+    pub waiting: Duration,
+}
+
+impl Plan {
+    /// The plan of a suite.
+    #[must_use]
+    pub const fn new(suite: Suite, seed: u64) -> Self {
+        let slice = match suite {
+            Suite::Quick => Duration::from_millis(200),
+            Suite::Standard | Suite::Full => Duration::from_millis(600),
+        };
+        Self { suite, seed, trials: suite.trials(), filter: Vec::new(), slice, waiting: Duration::from_secs(5) }
+    }
+
+    /// The plan with so many trials.
+    #[must_use]
+    pub const fn with_trials(mut self, trials: usize) -> Self {
+        self.trials = trials;
+        self
+    }
+
+    /// The plan with these scenarios only, by id: `uncontended parallel contended handoff waiting_cost noop`.
+    #[must_use]
+    pub fn only<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+        self.filter = ids.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The plan with this time for one side of a cell in one trial.
+    #[must_use]
+    pub const fn with_slice(mut self, slice: Duration) -> Self {
+        self.slice = slice;
+        self
+    }
+
+    /// The scenarios, in the order of the report.
+    #[must_use]
+    pub fn scenarios(&self) -> Vec<Scenario> {
+        let mut all = vec![Scenario::Noop, Scenario::Uncontended(Names::Same, Machine::Idle)];
+        all.push(Scenario::Uncontended(Names::Fresh, Machine::Idle));
+        let thorough = self.suite != Suite::Quick;
+        if thorough {
+            all.push(Scenario::Uncontended(Names::Same, Machine::Awake));
+        }
+        all.push(Scenario::Parallel(8));
+        if thorough {
+            all.push(Scenario::Parallel(64));
+        }
+        all.extend([Scenario::Contended(1, Clients::Own), Scenario::Contended(8, Clients::Own)]);
+        if thorough {
+            all.push(Scenario::Contended(64, Clients::Own));
+        }
+        all.extend([Scenario::Contended(8, Clients::One), Scenario::Handoff, Scenario::WaitingCost(50)]);
+        all.retain(|scenario| self.filter.is_empty() || self.filter.iter().any(|id| id == scenario.id()));
+        all
+    }
+
+    /// How long the run takes, conformance not included.
+    #[must_use]
+    pub fn estimate(&self, targets: &[Target]) -> Duration {
+        let trials = u32::try_from(self.trials).unwrap_or(u32::MAX);
+        let of = |target: &Target| {
+            self.scenarios().into_iter().filter(|scenario| target.runs(*scenario)).fold(Duration::ZERO, |sum, scenario| {
+                let once = self.time_of(scenario, target.has_server());
+                sum + if scenario.is_single() { once } else { once * trials }
+            })
+        };
+        targets.iter().map(of).sum()
+    }
+
+    /// How long one side is measured in one trial.
+    pub(crate) fn slice_of(&self, scenario: Scenario) -> Duration {
+        match scenario {
+            Scenario::Contended(1, _) => self.slice / 2,
+            Scenario::Contended(64, _) | Scenario::Handoff => self.slice * 3 / 2,
+            Scenario::Contended(8, Clients::Own) => self.slice * 2,
+            _ => self.slice,
+        }
+    }
+
+    /// How long one cell takes in one trial, with opening its clients.
+    fn time_of(&self, scenario: Scenario, has_floor: bool) -> Duration {
+        let sides = match (scenario, has_floor) {
+            (Scenario::Noop, _) | (_, false) | (Scenario::Contended(_, Clients::One), _) => 1,
+            (Scenario::Uncontended(Names::Same, _), _) => 3,
+            _ => 2,
+        };
+        let opening = Duration::from_millis(if has_floor { 80 } else { 5 });
+        match scenario {
+            Scenario::WaitingCost(_) => self.waiting + Duration::from_millis(1500),
+            _ => self.slice_of(scenario) * sides + opening,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_keeps_what_it_names() {
+        let plan = Plan::new(Suite::Quick, 1).only(["handoff", "uncontended"]);
+        let ids: Vec<_> = plan.scenarios().iter().map(|s| s.id()).collect();
+        assert_eq!(ids, ["uncontended", "uncontended", "handoff"]);
+        assert!(Plan::new(Suite::Standard, 1).scenarios().contains(&Scenario::Contended(64, Clients::Own)));
+        assert!(!Plan::new(Suite::Quick, 1).scenarios().iter().any(|s| s.contenders() == 64));
+    }
+
+    #[test]
+    fn suites_read_back() {
+        for suite in [Suite::Quick, Suite::Standard, Suite::Full] {
+            assert_eq!(suite.to_string().parse::<Suite>(), Ok(suite));
+        }
+        assert!("fast".parse::<Suite>().expect_err("no suite").contains("quick"));
+    }
+}

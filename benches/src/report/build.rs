@@ -1,0 +1,197 @@
+//! From trials to estimates.
+
+use super::model::{Beside, FloorFigures, Parameters, Report, ScenarioResult, ScenarioResults, Skipped, Tool};
+use crate::measure::{Sample, Trial};
+use crate::run::{Cell, Measured};
+use crate::stats::{Estimate, median, round, variation};
+use crate::{Plan, Scenario};
+
+impl Report {
+    /// The report of a run. Conformance, and what could not even be started, are added by whoever knows them.
+    #[must_use]
+    pub fn new(tool: Tool, command: &str, plan: &Plan, measured: &Measured) -> Self {
+        let skipped = measured.unreachable.iter().map(|(id, reason)| Skipped::new(id, reason, "")).collect();
+        Self {
+            schema: 1,
+            tool,
+            command: command.to_owned(),
+            seed: measured.seed,
+            suite: plan.suite.to_string(),
+            cancelled: measured.cancelled,
+            env: measured.env.clone(),
+            backends: measured.backends.clone(),
+            skipped,
+            conformance: Vec::new(),
+            scenarios: scenarios(measured),
+        }
+    }
+
+    /// Reads a report back.
+    ///
+    /// # Errors
+    /// When it is no report of this schema.
+    pub fn from_json(json: &str) -> Result<Self, serde_json::Error> {
+        let report: Self = serde_json::from_str(json)?;
+        if report.schema == 1 {
+            return Ok(report);
+        }
+        Err(serde::de::Error::custom(format!("schema {} of the report is unknown: this program reads 1", report.schema)))
+    }
+
+    /// The report as JSON, indented, with a line end. The same report gives the same bytes.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Nothing in it can fail to be written: the keys are text and the numbers finite.
+        let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
+        json.push('\n');
+        json
+    }
+}
+
+fn scenarios(measured: &Measured) -> Vec<ScenarioResults> {
+    let mut all: Vec<(Scenario, ScenarioResults)> = Vec::new();
+    for cell in &measured.cells {
+        let result = result(cell, measured.seed);
+        match all.iter_mut().find(|(scenario, _)| *scenario == cell.scenario) {
+            Some((_, scenario)) => scenario.results.push(result),
+            None => all.push((cell.scenario, empty(cell.scenario, result))),
+        }
+    }
+    all.into_iter().map(|(_, results)| results).collect()
+}
+
+fn empty(scenario: Scenario, first: ScenarioResult) -> ScenarioResults {
+    let parameters = Parameters {
+        contenders: scenario.contenders() as u64,
+        clients: scenario.clients().to_owned(),
+        name: scenario.name().to_owned(),
+        machine: scenario.machine().to_owned(),
+    };
+    ScenarioResults { id: scenario.id().to_owned(), parameters, results: vec![first] }
+}
+
+fn result(cell: &Cell, seed: u64) -> ScenarioResult {
+    let mut result = ScenarioResult {
+        backend: cell.backend.clone(),
+        trials: cell.trials.len() as u64,
+        missing: missing(cell),
+        ..ScenarioResult::default()
+    };
+    let trials = Trials { trials: &cell.trials, seed };
+    let requests = trials.values(|trial| trial.ours.requests.map(|requests| requests.work));
+    if let Some(work) = median(&requests) {
+        let kept = trials.values(|trial| trial.ours.requests.map(|requests| requests.housekeeping));
+        result.server_commands_per_second = Some(round(work));
+        result.housekeeping_per_second = median(&kept).map(round);
+        return result;
+    }
+    let headline = headline(cell.scenario);
+    result.p50_us = trials.estimate(|trial| Some(trial.ours.p50_us));
+    result.p99_us = trials.estimate(|trial| Some(trial.ours.p99_us));
+    result.per_second = trials.estimate(|trial| Some(trial.ours.per_second));
+    result.cpu_ns = trials.estimate(|trial| trial.ours.cpu_ns);
+    result.floor = trials.floor();
+    result.floor_ratio = trials.estimate(|trial| ratio(headline(&trial.ours), headline(trial.floor.as_ref()?)));
+    result.aa_ratio = trials.estimate(|trial| ratio(headline(trial.again.as_ref()?), headline(trial.floor.as_ref()?)));
+    result.jain = median(&trials.values(|trial| trial.ours.jain)).map(round);
+    result.max_wait_ms = trials.values(|trial| trial.ours.max_wait_ms).into_iter().reduce(f64::max).map(round);
+    result.variation = variation(&trials.values(|trial| Some(headline(&trial.ours)))).map(round);
+    result.overlaps = cell.trials.iter().map(|trial| trial.ours.overlaps).sum();
+    result.beside = trials.beside();
+    result
+}
+
+/// The figure that is compared with the floor.
+const fn headline(scenario: Scenario) -> fn(&Sample) -> f64 {
+    if scenario.is_throughput() { |sample| sample.per_second } else { |sample| sample.p50_us }
+}
+
+fn ratio(ours: f64, theirs: f64) -> Option<f64> {
+    (theirs > 0.0).then(|| ours / theirs)
+}
+
+fn missing(cell: &Cell) -> Option<String> {
+    let reason = cell.troubles.last().cloned();
+    match (&reason, cell.trials.is_empty()) {
+        (None, true) => Some("not measured: the run was ended".to_owned()),
+        (None, false) => cell.no_floor.clone(),
+        (Some(_), _) => reason,
+    }
+}
+
+/// The trials of a cell.
+struct Trials<'a> {
+    trials: &'a [Trial],
+    seed: u64,
+}
+
+impl Trials<'_> {
+    fn values(&self, of: impl Fn(&Trial) -> Option<f64>) -> Vec<f64> {
+        self.trials.iter().filter_map(of).collect()
+    }
+
+    fn estimate(&self, of: impl Fn(&Trial) -> Option<f64>) -> Option<Estimate> {
+        Estimate::over_trials(&self.values(of), self.seed)
+    }
+
+    fn floor(&self) -> Option<FloorFigures> {
+        let p50_us = median(&self.values(|trial| Some(trial.floor.as_ref()?.p50_us)))?;
+        let per_second = median(&self.values(|trial| Some(trial.floor.as_ref()?.per_second)))?;
+        Some(FloorFigures { p50_us: round(p50_us), per_second: round(per_second) })
+    }
+
+    fn beside(&self) -> Vec<Beside> {
+        let Some((what, _)) = self.trials.iter().find_map(|trial| trial.beside) else { return Vec::new() };
+        let p50 = |trial: &Trial| Some(trial.beside.as_ref()?.1.p50_us);
+        let ratio = self.estimate(|trial| ratio(trial.ours.p50_us, p50(trial)?));
+        let found = ratio.zip(median(&self.values(p50)));
+        found.map(|(ratio, p50)| Beside { what: what.to_owned(), p50_us: round(p50), ratio }).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(p50_us: f64, per_second: f64) -> Sample {
+        Sample { p50_us, p99_us: 2.0 * p50_us, per_second, ..Sample::default() }
+    }
+
+    fn cell(scenario: Scenario) -> Cell {
+        // A machine that gets slower from trial to trial: each ratio is exact all the same.
+        let trials = (1..=5).map(|trial| {
+            let slow = f64::from(trial);
+            let floor = sample(100.0 * slow, 1000.0 / slow);
+            Trial {
+                ours: sample(110.0 * slow, 900.0 / slow),
+                floor: Some(floor),
+                again: Some(floor),
+                beside: Some(("plain", sample(55.0 * slow, 1.0))),
+            }
+        });
+        let backend = "redis".to_owned();
+        Cell { scenario, backend, trials: trials.collect(), troubles: Vec::new(), no_floor: None }
+    }
+
+    #[test]
+    fn ratios_are_paired_by_trial() {
+        let latency = result(&cell(Scenario::Handoff), 1);
+        assert_eq!(latency.floor_ratio, Some(Estimate::new(1.1, 1.1, 1.1)));
+        assert_eq!(latency.aa_ratio, Some(Estimate::new(1.0, 1.0, 1.0)));
+        assert_eq!(latency.p50_us.map(|p50| p50.est), Some(330.0));
+        assert_eq!(latency.beside[0].ratio.est, 2.0);
+        let throughput = result(&cell(Scenario::Parallel(8)), 1);
+        assert_eq!(throughput.floor_ratio, Some(Estimate::new(0.9, 0.9, 0.9)));
+        assert_eq!(throughput.floor.map(|floor| floor.p50_us), Some(300.0));
+    }
+
+    #[test]
+    fn a_cell_without_trials_says_why() {
+        let mut cell = cell(Scenario::Handoff);
+        cell.trials.clear();
+        assert!(result(&cell, 1).missing.expect("a reason").contains("ended"));
+        cell.troubles.push("no answer".to_owned());
+        let result = result(&cell, 1);
+        assert_eq!((result.missing.as_deref(), result.p50_us, result.floor_ratio), (Some("no answer"), None, None));
+    }
+}

@@ -1,0 +1,234 @@
+//! Runs a plan.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockyard_api::Clock;
+
+use crate::environment::Environment;
+use crate::floor::{self, Floor};
+use crate::measure::{Job, Trial};
+use crate::report::Backend;
+use crate::side::{Ours, Outcome, Trouble};
+use crate::spinners::Spinners;
+use crate::target::Connect;
+use crate::{Machine, Plan, Progress, Scenario, Target};
+
+/// How often the wish to end is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// A cell that fails so often is not tried again.
+const PATIENCE: usize = 2;
+
+/// What a run has measured, before any arithmetic.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Measured {
+    /// The seed of the plan.
+    pub seed: u64,
+    /// The machine.
+    pub env: Environment,
+    /// The backends that could be reached.
+    pub backends: Vec<Backend>,
+    /// Those that could not: id and reason.
+    pub unreachable: Vec<(String, String)>,
+    /// Whether it was ended before all was measured.
+    pub cancelled: bool,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// One scenario on one backend: all its trials.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) scenario: Scenario,
+    pub(crate) backend: String,
+    pub(crate) trials: Vec<Trial>,
+    /// Why trials are missing.
+    pub(crate) troubles: Vec<String>,
+    /// Why there is no floor, where one was wanted.
+    pub(crate) no_floor: Option<String>,
+}
+
+impl Cell {
+    fn is_hopeless(&self) -> bool {
+        self.troubles.len() >= PATIENCE
+    }
+}
+
+/// A target that answered, with its floor.
+struct Runner {
+    target: Target,
+    floor: Option<Arc<dyn Floor>>,
+    no_floor: Option<String>,
+}
+
+/// Measures the plan on the targets: trial by trial, the backends of each scenario in a seeded random order.
+///
+/// Runs inside a multi-threaded tokio runtime. Every cell has a time limit; one that fails is told to `progress` and kept as
+/// missing, with its reason.
+///
+/// # Cancel safety
+/// Dropped, it keeps nothing of what it measured; use [`Progress::cancelled`] to end early. What was acquired ends with its
+/// lease.
+pub async fn run(plan: &Plan, targets: &[Target], progress: &dyn Progress) -> Measured {
+    let mut measured = Measured {
+        seed: plan.seed,
+        env: Environment::here(),
+        backends: Vec::new(),
+        unreachable: Vec::new(),
+        cancelled: false,
+        cells: Vec::new(),
+    };
+    let runners = meet(targets, &mut measured, progress).await;
+    measured.cells = cells(plan, &runners);
+    let mut steps = order(plan, &measured.cells).into_iter().enumerate();
+    let of = steps.len();
+    let mut names = fastrand::Rng::with_seed(plan.seed ^ fastrand::u64(..));
+    measured.cancelled = loop {
+        let Some((done, (at, trial))) = steps.next() else { break false };
+        let cell = &mut measured.cells[at];
+        if cell.is_hopeless() {
+            continue;
+        }
+        progress.step(done, of, &format!("{} {}", cell.backend, cell.scenario));
+        let runner = runners.iter().find(|runner| runner.target.id == cell.backend);
+        let Some(job) = job(plan, cell, trial, runner, &mut names) else { continue };
+        match guarded(job, progress).await {
+            Some(Ok(trial)) => cell.trials.push(trial),
+            Some(Err(error)) => {
+                progress.trouble(&format!("{} {}: {error}", cell.backend, cell.scenario));
+                cell.troubles.push(error.to_string());
+            }
+            None => break true,
+        }
+    };
+    progress.step(of, of, "done");
+    for floor in runners.iter().filter_map(|runner| runner.floor.as_ref()) {
+        if let Err(error) = floor.finish().await {
+            progress.trouble(&format!("leftovers of the floor: {error}"));
+        }
+    }
+    measured
+}
+
+/// Opens one client of each target and asks what it promises.
+async fn meet(targets: &[Target], measured: &mut Measured, progress: &dyn Progress) -> Vec<Runner> {
+    let mut runners = Vec::new();
+    for target in targets {
+        let limit = Duration::from_secs(15);
+        let opened = tokio::time::timeout(limit, (target.connect)()).await;
+        let lock = match opened {
+            Ok(Ok(lock)) => lock,
+            Ok(Err(error)) => {
+                progress.trouble(&format!("{}: {error}", target.id));
+                measured.unreachable.push((target.id.clone(), error.to_string()));
+                continue;
+            }
+            Err(_) => {
+                measured.unreachable.push((target.id.clone(), format!("no answer within {limit:?}")));
+                continue;
+            }
+        };
+        let (floor, no_floor) = match floor::of(target) {
+            Ok(floor) => (floor, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let settings = match &floor {
+            Some(floor) => tokio::time::timeout(limit, floor.settings()).await.ok().and_then(Result::ok),
+            None => None,
+        };
+        measured.backends.push(Backend::of(target, &lock.capabilities(), settings.unwrap_or_default()));
+        runners.push(Runner { target: target.clone(), floor, no_floor });
+    }
+    runners
+}
+
+fn cells(plan: &Plan, runners: &[Runner]) -> Vec<Cell> {
+    let empty = |scenario, backend: &str, no_floor: Option<&String>| {
+        let (backend, no_floor) = (backend.to_owned(), no_floor.cloned());
+        Cell { scenario, backend, trials: Vec::new(), troubles: Vec::new(), no_floor }
+    };
+    let mut cells = Vec::new();
+    for scenario in plan.scenarios() {
+        if scenario == Scenario::Noop {
+            cells.push(empty(scenario, "noop", None));
+        }
+        let here = runners.iter().filter(|runner| runner.target.runs(scenario));
+        cells.extend(here.map(|runner| empty(scenario, &runner.target.id, runner.no_floor.as_ref())));
+    }
+    cells
+}
+
+/// The cells with the number of the trial, in the order of measuring.
+fn order(plan: &Plan, cells: &[Cell]) -> Vec<(usize, usize)> {
+    let mut random = fastrand::Rng::with_seed(plan.seed);
+    let mut order = Vec::new();
+    for trial in 0..plan.trials.max(1) {
+        for scenario in plan.scenarios() {
+            let wanted = trial == 0 || !scenario.is_single();
+            let mut turn: Vec<usize> = (0..cells.len()).filter(|at| wanted && cells[*at].scenario == scenario).collect();
+            random.shuffle(&mut turn);
+            order.extend(turn.into_iter().map(|at| (at, trial)));
+        }
+    }
+    // What is measured once comes last: it stands for a minute, and the trials should be of one time.
+    order.sort_by_key(|(at, _)| cells[*at].scenario.is_single());
+    order
+}
+
+fn job(plan: &Plan, cell: &Cell, trial: usize, runner: Option<&Runner>, names: &mut fastrand::Rng) -> Option<Job> {
+    let scenario = cell.scenario;
+    let counted = match scenario {
+        Scenario::WaitingCost(_) => runner.and_then(|runner| runner.target.counted.as_ref()),
+        _ => None,
+    };
+    let connect: Connect = match (counted, runner) {
+        (Some(counted), _) => Arc::clone(&counted.connect),
+        (None, Some(runner)) => Arc::clone(&runner.target.connect),
+        (None, None) if scenario == Scenario::Noop => {
+            Arc::new(|| Box::pin(async { Err(lockyard_api::Error::unsupported("there is no backend")) }))
+        }
+        (None, None) => return None,
+    };
+    let server = runner.and_then(|runner| runner.target.server.clone());
+    Some(Job {
+        scenario,
+        kind: runner.map(|runner| runner.target.kind.clone()).unwrap_or_default(),
+        ours: Arc::new(Ours::new(&connect)),
+        floor: runner.and_then(|runner| runner.floor.clone()),
+        slice: if scenario.is_single() { plan.waiting } else { plan.slice_of(scenario) },
+        name: format!("{}-{:08x}", scenario.id().replace('_', "-"), names.u32(..)),
+        trial,
+        counting: counted.map(|counted| Arc::clone(&counted.server)).or(server),
+        clock: Clock::system(),
+    })
+}
+
+/// Runs a job on a task of its own, as users do, with a time limit. `None` when the run is to end.
+async fn guarded(job: Job, progress: &dyn Progress) -> Option<Outcome<Trial>> {
+    let clock = job.clock.clone();
+    let limit = job.slice * 12 + Duration::from_secs(30);
+    let end = clock.now().plus(limit);
+    let spinners = match job.scenario {
+        Scenario::Uncontended(_, Machine::Awake) => match Spinners::start() {
+            Ok(spinners) => Some(spinners),
+            Err(error) => return Some(Err(error)),
+        },
+        _ => None,
+    };
+    let mut task = tokio::spawn(async move { job.run().await });
+    let outcome = loop {
+        if let Ok(done) = tokio::time::timeout(LOOK, &mut task).await {
+            break Some(done.unwrap_or_else(|error| Err(Trouble::new(format!("the measurement ended: {error}")))));
+        }
+        if progress.cancelled() {
+            task.abort();
+            break None;
+        }
+        if clock.now() > end {
+            task.abort();
+            break Some(Err(Trouble::new(format!("no result within {} s", limit.as_secs()))));
+        }
+    };
+    drop(spinners);
+    outcome
+}
