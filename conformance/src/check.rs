@@ -25,7 +25,7 @@ pub enum Reach {
 pub struct Check {
     /// `clause::name`; stable within a version of the suite.
     pub name: &'static str,
-    /// The clause of the contract, 1 to 16.
+    /// The clause of the contract, 1 to 16; 0 for the front end over the backend.
     pub clause: u8,
     /// What it disturbs.
     pub reach: Reach,

@@ -25,7 +25,7 @@ pub enum CheckOutcome {
 pub struct CheckResult {
     /// The check: `clause::name`.
     pub name: &'static str,
-    /// The clause of the contract, 1 to 16.
+    /// The clause of the contract, 1 to 16; 0 for the front end over the backend.
     pub clause: u8,
     /// How it ended.
     pub outcome: CheckOutcome,

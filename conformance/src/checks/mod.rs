@@ -1,7 +1,8 @@
-//! The checks: one file per clause of the contract.
+//! The checks: one file per clause of the contract, and one for the front end.
 
 mod exclusion;
 mod fifo;
+mod frontend;
 mod hung;
 mod inspect;
 mod lease;
@@ -55,6 +56,7 @@ pub(crate) fn v1() -> Vec<Check> {
         outcome::checks(),
         hung::checks(),
         inspect::checks(),
+        frontend::checks(),
     ]
     .concat()
 }
