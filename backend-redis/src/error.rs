@@ -103,10 +103,18 @@ pub(crate) fn unconnected(error: RedisError, address: &str) -> Failure {
         DriverKind::InvalidClientConfig => {
             Failure::refused(ErrorKind::Config, format!("cannot connect to {address}: {error}"))
         }
+        DriverKind::Parse => Failure::refused(
+            ErrorKind::WrongServer,
+            format!("what listens at {address} does not speak the protocol of Redis: check host, port and TLS"),
+        ),
         DriverKind::Server(_) | DriverKind::Extension => from_code(&error, address),
         _ => {
             let why = if error.is_timeout() { "no answer in time".to_owned() } else { error.to_string() };
-            let hint = "check host and port, and that the server runs";
+            let hint = if why.contains("certificate") {
+                "the server's certificate is not trusted: name its authority by tls_ca"
+            } else {
+                "check host and port, and that the server runs"
+            };
             Failure::refused(ErrorKind::Unreachable, format!("cannot connect to {address}: {why}; {hint}"))
         }
     };
