@@ -15,7 +15,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard::{Error, ErrorKind, Guard, Locker};
+use lockyard::{Error, ErrorKind, Guard, LivenessKind, Locker};
 use nix::sys::signal::Signal;
 
 use crate::args::RunArgs;
@@ -63,10 +63,15 @@ async fn attempt(args: &RunArgs) -> Result<End, Failure> {
     let acquired = tokio::select! {
         biased;
         signal = signals.stop() => Acquired::Interrupted(None, signal),
-        locks = connect(&source, &holder, &renewals) => acquire(locks?, args, &mut signals).await?,
+        locks = connect(&source, &holder, &renewals) => {
+            let locks = locks?;
+            check_ttl(&locks, &source, args)?;
+            acquire(locks, args, &mut signals).await?
+        }
     };
     match acquired {
         Acquired::Guard(locks, guard) => {
+            // The lease granted may be another than the one asked for.
             let schedule = Schedule::new(guard.ttl(), source.options().drift, args.kill_after);
             let hold = Hold::new(args, locks, guard, &source, &holder, renewals, voice);
             match schedule {
@@ -94,6 +99,13 @@ async fn connect(source: &Source, holder: &str, renewals: &Arc<Renewals>) -> Res
     let ear = Ear(Arc::clone(renewals));
     let locks = lockyard::connect_with(source.url(), |builder| builder.label(holder).observer(ear)).await;
     locks.map_err(nothing_locked)
+}
+
+/// Refuses a ttl that leaves no room to end the command, before the lock is taken. What is granted is looked at again.
+fn check_ttl(locks: &Locker, source: &Source, args: &RunArgs) -> Result<(), Failure> {
+    let leased = locks.capabilities().liveness != LivenessKind::Process;
+    let options = source.options();
+    Schedule::new(leased.then_some(options.ttl), options.drift, args.kill_after).map(|_| ())
 }
 
 /// What came of wanting the lock.
