@@ -1,5 +1,6 @@
 //! A server, whoever runs it.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use tokio::sync::OnceCell;
@@ -15,7 +16,6 @@ use crate::{Absent, FailedStart, Options, Service, StartError, launch, require};
 ///
 /// Dropped, also by a panic, it is gone with everything it wrote. It is gone as well when the test process ends in any way,
 /// `SIGKILL` and a server in a static included. A joined server is left alone.
-#[derive(Debug)]
 pub struct Server {
     service: Service,
     version: String,
@@ -214,6 +214,15 @@ impl Server {
             #[cfg(feature = "container")]
             Source::Container(container) => &container.contact,
         }
+    }
+}
+
+/// Without the options and the URL, which may hold a password.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Server");
+        fields.field("service", &self.service).field("version", &self.version).field("addr", &self.addr());
+        fields.field("pid", &self.pid()).finish_non_exhaustive()
     }
 }
 

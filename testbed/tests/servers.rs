@@ -214,6 +214,7 @@ async fn is_joined_and_left_alone(service: Service) -> Done {
         _ => Options::new(),
     };
     let server = own(service, options).await?;
+    assert!(!format!("{server:?}").contains("sesame"));
     for (url, allow_faults) in [(server.url(), "0"), (server.lock_url(), "1")] {
         let mut guest = Command::new(std::env::current_exe()?);
         guest.env(GUEST, service.id()).env(service.env_var(), url).env(ALLOW_FAULTS, allow_faults);
