@@ -183,11 +183,12 @@ impl Advisory {
                 let Some(held) = waiter.held() else { return Err(error::session_changed()) };
                 self.repeat(&waiter.session, waiter.wanted.key, &held).await.map(Some)
             }
-            Stage::Failed(..) => {
+            // A limit of the server may have passed; what was lost with its connection is lost.
+            Stage::Failed(ErrorKind::Capacity, _) => {
                 self.registry.book().forget(waiter.wanted.key, waiter.wanted.owner);
                 Ok(None)
             }
-            Stage::GivenUp | Stage::Vanished => Err(error::session_changed()),
+            Stage::Failed(..) | Stage::GivenUp | Stage::Vanished => Err(error::session_changed()),
         }
     }
 
@@ -314,11 +315,21 @@ impl Advisory {
     async fn unlock(&self, session: &Arc<LockSession>, key: Key, claim: &Claim) -> Result<Release> {
         let line = self.line(session).await?;
         let Some(line) = line.filter(|_| session.holds_key(key)) else {
+            self.surely_over(session).await?;
             self.registry.book().forget(key, claim.owner);
             return Ok(Release::NotHeld);
         };
         let op = unlock_on(line, key, claim.owner, self.registry.clone(), Arc::clone(&self.sql));
         self.driven(session, "unlocking", op).await?
+    }
+
+    /// A session that was given up for want of an answer may live on at the server, with what was sent on it: nothing is
+    /// released until the server has ended it.
+    async fn surely_over(&self, session: &LockSession) -> Result<()> {
+        if session.is_over() && self.control.is_ghost(session.backend) {
+            self.control.end_ghosts().await?;
+        }
+        Ok(())
     }
 
     async fn release_own(&self, waiter: &Arc<Waiter>, key: Key, claim: &Claim) -> Result<Release> {
@@ -335,7 +346,7 @@ impl Advisory {
                 released
             }
             Stage::Vanished => {
-                self.control.end_ghosts().await?;
+                self.surely_over(&waiter.session).await?;
                 self.registry.book().forget(key, claim.owner);
                 Ok(Release::Released)
             }
@@ -344,6 +355,7 @@ impl Advisory {
                 Ok(Release::Released)
             }
             Stage::Failed(..) | Stage::Starting | Stage::Queued => {
+                self.surely_over(&waiter.session).await?;
                 self.registry.book().forget(key, claim.owner);
                 Ok(Release::NotHeld)
             }

@@ -123,6 +123,11 @@ impl Control {
         }
     }
 
+    /// Whether `backend` was given up and has not been seen ended.
+    pub(crate) fn is_ghost(&self, backend: Backend) -> bool {
+        self.ghosts().contains(&backend)
+    }
+
     fn ghosts(&self) -> std::sync::MutexGuard<'_, Vec<Backend>> {
         self.ghosts.lock().unwrap_or_else(PoisonError::into_inner)
     }

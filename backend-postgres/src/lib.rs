@@ -30,6 +30,8 @@ mod registry;
 mod schema;
 mod session;
 pub mod statements;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod waiter;
 mod wire;
 
