@@ -33,7 +33,7 @@ mod check;
 mod checks;
 mod context;
 mod harness;
-mod report;
+pub mod report;
 mod result;
 mod runner;
 mod steps;

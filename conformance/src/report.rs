@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{CheckOutcome, CheckResult};
 
 /// The results of each backend, by its id.
-type Results<'a> = [(&'a str, Vec<CheckResult>)];
+pub type Results<'a> = [(&'a str, Vec<CheckResult>)];
 
 /// Writes the files that `LOCKYARD_JSON` and `LOCKYARD_JUNIT` name.
 pub(crate) fn write(version: u32, results: &Results<'_>) -> Result<(), String> {
@@ -24,12 +24,18 @@ fn write_to(variable: &str, text: impl FnOnce() -> Result<String, String>) -> Re
     fs::write(path, text()?).map_err(|error| format!("cannot write {} ({variable}): {error}", path.display()))
 }
 
-fn to_json(version: u32, results: &Results<'_>) -> String {
+/// The results of a version of the suite as JSON.
+#[must_use]
+pub fn to_json(version: u32, results: &Results<'_>) -> String {
     let backends: Vec<_> = results.iter().map(|(id, checks)| json!({ "backend": id, "checks": checks })).collect();
-    format!("{:#}\n", json!({ "suite": version, "backends": backends }))
+    format!("{:#}\n", json!({ "schema": 1, "suite": version, "backends": backends }))
 }
 
-fn to_junit(results: &Results<'_>) -> Result<String, String> {
+/// The results as JUnit XML.
+///
+/// # Errors
+/// When a text cannot be written as XML.
+pub fn to_junit(results: &Results<'_>) -> Result<String, String> {
     let mut report = Report::new("lockyard-conformance");
     for (id, checks) in results {
         let mut suite = TestSuite::new(*id);
