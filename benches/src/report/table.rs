@@ -1,0 +1,99 @@
+//! Tables: what Markdown and HTML both show.
+
+/// How a cell is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Tone {
+    #[default]
+    Plain,
+    Good,
+    Bad,
+    /// Not measured, not applicable.
+    Faint,
+}
+
+impl Tone {
+    pub(super) const fn class(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Good => "good",
+            Self::Bad => "bad",
+            Self::Faint => "faint",
+        }
+    }
+}
+
+/// A cell of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) text: String,
+    pub(super) tone: Tone,
+}
+
+impl Cell {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), tone: Tone::Plain }
+    }
+
+    pub(super) fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone }
+    }
+
+    /// Text, or a dash for what there is not.
+    pub(super) fn or_dash(text: Option<String>) -> Self {
+        text.map_or_else(|| Self::toned("–", Tone::Faint), Self::new)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+/// A table; the first cell of a row heads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) caption: String,
+    pub(super) columns: Vec<String>,
+    pub(super) rows: Vec<(String, Vec<Cell>)>,
+}
+
+impl Table {
+    pub(super) fn new<S: Into<String>>(caption: impl Into<String>, columns: impl IntoIterator<Item = S>) -> Self {
+        Self { caption: caption.into(), columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+
+    pub(super) fn row(&mut self, head: impl Into<String>, cells: Vec<Cell>) {
+        self.rows.push((head.into(), cells));
+    }
+}
+
+/// A part of the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Section {
+    /// The anchor.
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    /// How to read what follows.
+    pub(super) text: Vec<String>,
+    pub(super) tables: Vec<Table>,
+    /// SVG, made here and nowhere else: every text in it is escaped.
+    pub(super) charts: Vec<String>,
+}
+
+impl Section {
+    pub(super) fn new(id: &'static str, title: &'static str, text: impl Into<String>) -> Self {
+        Self { id, title, text: vec![text.into()], tables: Vec::new(), charts: Vec::new() }
+    }
+
+    pub(super) fn with(mut self, tables: impl IntoIterator<Item = Table>) -> Self {
+        self.tables.extend(tables);
+        self
+    }
+}
