@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockyard_api::{Clock, Error, ErrorKind, Result};
-use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
+use lockyard_api::{Error, ErrorKind, Result};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::claims::Claims;
 use crate::error::Failure;
-use crate::rpc::Rpc;
 use crate::session::{Keeper, LeaseSession};
+use crate::surroundings::Surroundings;
 
 /// The lengths of session leases in seconds. Few, so that a client with many different ttls keeps few leases alive.
 const SECONDS: [u64; 9] = [1, 2, 5, 10, 15, 30, 60, 120, 300];
@@ -40,22 +39,12 @@ enum Slot {
 pub(crate) struct Sessions {
     slots: Mutex<HashMap<Duration, Slot>>,
     claims: Arc<Claims>,
-    rpc: Rpc,
-    clock: Clock,
-    op_timeout: Duration,
-    handle: Handle,
-    open: watch::Receiver<()>,
+    around: Surroundings,
 }
 
 impl Sessions {
-    pub(crate) fn new(
-        claims: Arc<Claims>,
-        rpc: Rpc,
-        clock: Clock,
-        op_timeout: Duration,
-        open: watch::Receiver<()>,
-    ) -> Self {
-        Self { slots: Mutex::default(), claims, rpc, clock, op_timeout, handle: Handle::current(), open }
+    pub(crate) fn new(claims: Arc<Claims>, around: Surroundings) -> Self {
+        Self { slots: Mutex::default(), claims, around }
     }
 
     /// The session that carries claims of this ttl; a new one when there is none or the last one has ended.
@@ -74,12 +63,14 @@ impl Sessions {
                     let (tell, answer) = oneshot::channel();
                     slots.insert(class, Slot::Granting(vec![tell]));
                     // A task of its own: whoever asked first may go, or stop polling, and the others still get theirs.
-                    self.handle.spawn(Arc::clone(self).grant(class));
+                    self.around.handle.spawn(Arc::clone(self).grant(class));
                     answer
                 }
             }
         };
-        answer.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Shutdown, "the client's runtime ended").not_applied()))
+        answer
+            .await
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Shutdown, "the client's runtime ended").not_applied()))
     }
 
     /// The ids of the leases that are alive as far as is known.
@@ -93,9 +84,10 @@ impl Sessions {
     }
 
     async fn grant(self: Arc<Self>, class: Duration) {
-        let granted = match timeout(self.op_timeout, self.rpc.grant(class, &self.clock)).await {
+        let Surroundings { rpc, clock, op_timeout, .. } = &self.around;
+        let granted = match timeout(*op_timeout, rpc.grant(class, clock)).await {
             Ok(granted) => granted,
-            Err(_) => Err(Failure::timed_out("granting a lease", self.op_timeout)),
+            Err(_) => Err(Failure::timed_out("granting a lease", *op_timeout)),
         };
         let session = granted.map(|lease| self.keep(LeaseSession::new(lease)));
         let waiting = {
@@ -120,15 +112,9 @@ impl Sessions {
 
     fn keep(&self, session: LeaseSession) -> Arc<LeaseSession> {
         let session = Arc::new(session);
-        let keeper = Keeper {
-            session: Arc::clone(&session),
-            claims: Arc::clone(&self.claims),
-            rpc: self.rpc.clone(),
-            clock: self.clock.clone(),
-            op_timeout: self.op_timeout,
-            open: self.open.clone(),
-        };
-        self.handle.spawn(keeper.run());
+        let keeper =
+            Keeper { session: Arc::clone(&session), claims: Arc::clone(&self.claims), around: self.around.clone() };
+        self.around.handle.spawn(keeper.run());
         session
     }
 

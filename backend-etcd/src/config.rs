@@ -132,13 +132,16 @@ impl EtcdConfig {
 
     pub(crate) fn endpoints(&self) -> Vec<String> {
         let scheme = if self.tls { "https" } else { "http" };
-        self.hosts.iter().map(|host| format!("{scheme}://{}", host.with_default_port(PORT))).collect()
+        self.addresses().iter().map(|address| format!("{scheme}://{address}")).collect()
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.hosts.iter().map(|host| host.with_default_port(PORT)).collect()
     }
 
     /// The servers as messages name them.
     pub(crate) fn servers(&self) -> String {
-        let hosts: Vec<String> = self.hosts.iter().map(|host| host.with_default_port(PORT)).collect();
-        hosts.join(", ")
+        self.addresses().join(", ")
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use etcd_client::{Certificate, Client, ConnectOptions, Identity, TlsOptions};
 use lockyard_api::{Error, ErrorKind, Operation, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::config::EtcdConfig;
@@ -19,6 +21,8 @@ const OLDEST: (u32, u32) = (3, 4);
 /// (`--grpc-keepalive-min-time`).
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// The type of HTTP/2's first frame.
+const SETTINGS: u8 = 4;
 
 /// Connects and checks version, role and login.
 pub(crate) async fn open(config: &EtcdConfig, keys: &KeySpace) -> Result<Rpc> {
@@ -26,12 +30,13 @@ pub(crate) async fn open(config: &EtcdConfig, keys: &KeySpace) -> Result<Rpc> {
     let limit = config.options.connect_timeout;
     let servers = config.servers();
     let open = async {
-        let client = Client::connect(config.endpoints(), Some(options))
-            .await
-            .map_err(|error| explain(Failure::new("connecting", error), &servers))?;
-        let rpc = Rpc::new(client, config.hosts.len());
-        check(&rpc, keys, &servers).await?;
-        Ok(rpc)
+        match connect(config, options, keys).await {
+            Err(error) if error.kind() == ErrorKind::Unreachable && !config.tls && is_something_else(config).await => {
+                let text = format!("what answers at {servers} does not speak etcd's protocol: is the port right?");
+                Err(Error::new(ErrorKind::WrongServer, text).with_source(error).not_applied())
+            }
+            opened => opened,
+        }
     };
     timeout(limit, open)
         .await
@@ -43,6 +48,37 @@ pub(crate) async fn open(config: &EtcdConfig, keys: &KeySpace) -> Result<Rpc> {
             Err(Error::new(ErrorKind::Unreachable, text).not_applied())
         })
         .map_err(|error| error.with_operation(Operation::Connect))
+}
+
+async fn connect(config: &EtcdConfig, options: ConnectOptions, keys: &KeySpace) -> Result<Rpc> {
+    let servers = config.servers();
+    let client = Client::connect(config.endpoints(), Some(options))
+        .await
+        .map_err(|error| explain(Failure::new("connecting", error), &servers))?;
+    let rpc = Rpc::new(client, config.hosts.len());
+    check(&rpc, keys, &servers).await?;
+    Ok(rpc)
+}
+
+/// Whether a host answers what no HTTP/2 server answers first. The client library only says that the connection closed.
+async fn is_something_else(config: &EtcdConfig) -> bool {
+    for address in config.addresses() {
+        // A failure is what the first attempt said already.
+        if first_frame(&address).await.is_ok_and(|kind| kind != SETTINGS) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The type of the first frame that the server sends, which is SETTINGS
+/// (<https://www.rfc-editor.org/rfc/rfc9113#section-3.4>).
+async fn first_frame(address: &str) -> std::io::Result<u8> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await?;
+    let mut header = [0; 9];
+    stream.read_exact(&mut header).await?;
+    Ok(header[3])
 }
 
 fn options(config: &EtcdConfig) -> Result<ConnectOptions> {

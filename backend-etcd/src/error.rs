@@ -41,7 +41,13 @@ impl Failure {
 
     /// The server answered something that makes no sense here.
     pub(crate) fn nonsense(what: &str) -> Self {
-        Self { kind: ErrorKind::Protocol, message: format!("{what}: the answer lacks a part"), refused: false, lease_gone: false, source: None }
+        Self {
+            kind: ErrorKind::Protocol,
+            message: format!("{what}: the answer lacks a part"),
+            refused: false,
+            lease_gone: false,
+            source: None,
+        }
     }
 
     /// The claim's key belongs to another session, or went while it was granted.
@@ -52,7 +58,13 @@ impl Failure {
 
     /// An error that is finished already.
     pub(crate) fn from_api(error: Error) -> Self {
-        Self { kind: error.kind(), message: error.message().to_owned(), refused: false, lease_gone: false, source: None }
+        Self {
+            kind: error.kind(),
+            message: error.message().to_owned(),
+            refused: false,
+            lease_gone: false,
+            source: None,
+        }
     }
 
     /// The server refused for lack of permission.
@@ -149,7 +161,6 @@ fn meaning(error: &etcd_client::Error) -> (ErrorKind, bool) {
         // Asked before the request is looked at: every request says that it wants a leader.
         _ if message == "etcdserver: no leader" => (ErrorKind::Unreachable, true),
         _ if never_connected(error) => (ErrorKind::Unreachable, true),
-        _ if speaks_no_http2(status) => (ErrorKind::WrongServer, false),
         _ => (ErrorKind::Unreachable, false),
     }
 }
@@ -160,13 +171,6 @@ fn never_connected(error: &etcd_client::Error) -> bool {
     causes(status).any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused)
             || cause.to_string().contains("dns error")
-    })
-}
-
-fn speaks_no_http2(status: &(dyn StdError + 'static)) -> bool {
-    causes(status).any(|cause| {
-        let text = cause.to_string();
-        text.contains("frame with invalid size") || text.contains("FRAME_SIZE_ERROR")
     })
 }
 

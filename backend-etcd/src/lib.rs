@@ -23,13 +23,12 @@ mod lock;
 mod picture;
 mod rpc;
 mod session;
+mod surroundings;
 #[cfg(feature = "testing")]
-mod testing;
+pub mod testing;
 mod watch;
 mod watcher;
 
 pub use config::EtcdConfig;
 pub use keys::{KeySpace, LockKeys};
 pub use lock::EtcdLock;
-#[cfg(feature = "testing")]
-pub use testing::EtcdHarness;

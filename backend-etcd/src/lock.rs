@@ -9,6 +9,7 @@ use lockyard_api::{
     Attempt, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, Fencing, FencingToken, Holder, IfBusy,
     LivenessKind, LockName, Queueing, Release, Renew, Renewal, Result, TtlRange, Wake, Waking, async_trait,
 };
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -19,6 +20,7 @@ use crate::connect;
 use crate::error::Failure;
 use crate::keys::{KeySpace, owner_of};
 use crate::rpc::{Contender, Entered, Listing, Own, Rpc};
+use crate::surroundings::Surroundings;
 use crate::watch::{Passage, Watches};
 use crate::watcher::RECHECK;
 
@@ -62,14 +64,17 @@ impl EtcdLock {
     /// # Cancel safety
     /// May be dropped at any await; nothing is left on the server.
     pub async fn connect(config: EtcdConfig) -> Result<Self> {
+        let handle = Handle::try_current().map_err(|e| {
+            Error::config("connect inside a tokio runtime: the session's heartbeat runs there").with_source(e)
+        })?;
         let keys = KeySpace::new(&config.prefix, &config.options.namespace);
         let rpc = connect::open(&config, &keys).await?;
         let (open, opened) = watch::channel(());
         let (clock, op_timeout) = (config.options.clock.clone(), config.options.op_timeout);
         let claims = Arc::new(Claims::default());
-        let sessions =
-            Sessions::new(Arc::clone(&claims), rpc.clone(), clock.clone(), op_timeout, opened.clone());
-        let watches = Watches::new(rpc.clone(), clock.clone(), op_timeout, config.watch_linger, opened);
+        let surroundings = Surroundings { rpc: rpc.clone(), clock: clock.clone(), op_timeout, handle, open: opened };
+        let sessions = Sessions::new(Arc::clone(&claims), surroundings.clone());
+        let watches = Watches::new(surroundings, config.watch_linger);
         let inner = Inner {
             servers: config.servers(),
             keys,
@@ -402,6 +407,7 @@ fn session_changed() -> Error {
 
 /// Host and process.
 fn origin() -> String {
-    let host = ["/proc/sys/kernel/hostname", "/etc/hostname"].iter().find_map(|file| std::fs::read_to_string(file).ok());
+    let host =
+        ["/proc/sys/kernel/hostname", "/etc/hostname"].iter().find_map(|file| std::fs::read_to_string(file).ok());
     format!("{}:{}", host.as_deref().map_or("?", str::trim), std::process::id())
 }

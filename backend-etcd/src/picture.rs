@@ -137,8 +137,7 @@ impl<T: Clone> Picture<T> {
 
     /// A list was read after the watch was opened.
     pub(crate) fn listed(&mut self, list: &Listing) -> Vec<Verdict<T>> {
-        let there: HashMap<&[u8], i64> =
-            list.contenders.iter().map(|one| (one.key.as_slice(), one.revision)).collect();
+        let there: HashMap<&[u8], i64> = list.contenders.iter().map(|one| (one.key.as_slice(), one.revision)).collect();
         let mut verdicts = Vec::new();
         self.places.retain(|key, place| {
             // Older than the place: it says nothing about it.

@@ -96,7 +96,13 @@ impl Rpc {
     }
 
     /// One transaction: creates the key unless it is there, and reads everybody in the range.
-    pub(crate) async fn enqueue(&self, keys: &LockKeys, key: &str, value: &str, lease: i64) -> Result<Entered, Failure> {
+    pub(crate) async fn enqueue(
+        &self,
+        keys: &LockKeys,
+        key: &str,
+        value: &str,
+        lease: i64,
+    ) -> Result<Entered, Failure> {
         let txn = Txn::new()
             .when([Compare::create_revision(key, CompareOp::Equal, 0)])
             .and_then([put(key, value, lease), TxnOp::get(keys.range(), Some(newest()))])
@@ -158,8 +164,7 @@ impl Rpc {
 
     /// The keys of the range with their values, oldest first, and how many there are.
     pub(crate) async fn oldest(&self, keys: &LockKeys) -> Result<PbRangeResponse, Failure> {
-        let options =
-            GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(PAGE);
+        let options = GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(PAGE);
         self.range("reading the queue", keys.range(), options).await
     }
 
@@ -332,11 +337,7 @@ fn put(key: &str, value: &str, lease: i64) -> TxnOp {
 }
 
 fn newest() -> GetOptions {
-    GetOptions::new()
-        .with_prefix()
-        .with_keys_only()
-        .with_sort(SortTarget::Create, SortOrder::Descend)
-        .with_limit(PAGE)
+    GetOptions::new().with_prefix().with_keys_only().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(PAGE)
 }
 
 fn own_of(kv: &PbKeyValue) -> Own {

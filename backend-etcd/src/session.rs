@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
-use lockyard_api::{Clock, Moment, Session};
+use lockyard_api::{Moment, Session};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::backoff::Backoff;
 use crate::claims::Claims;
 use crate::keys::owner_of;
-use crate::rpc::{Lease, Rpc};
+use crate::rpc::Lease;
+use crate::surroundings::Surroundings;
 
 /// One lease of the server and the holds that live as long as it.
 #[derive(Debug)]
@@ -85,28 +86,23 @@ impl LeaseSession {
 pub(crate) struct Keeper {
     pub(crate) session: Arc<LeaseSession>,
     pub(crate) claims: Arc<Claims>,
-    pub(crate) rpc: Rpc,
-    pub(crate) clock: Clock,
-    pub(crate) op_timeout: Duration,
-    /// Closed when the client is dropped.
-    pub(crate) open: watch::Receiver<()>,
+    pub(crate) around: Surroundings,
 }
 
 impl Keeper {
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(self) {
         // The grant is the first confirmation.
         let mut next = self.session.api.lease().0.plus(self.session.ttl / 3);
         let mut streams = None;
         let mut backoff = Backoff::new(Duration::from_millis(50), (self.session.ttl / 6).min(Duration::from_secs(2)));
         loop {
-            let session = Arc::clone(&self.session);
             tokio::select! {
                 biased;
-                _ = self.open.changed() => return self.close().await,
-                () = session.nudge.notified() => {}
-                () = self.clock.sleep_until(next) => {}
+                () = self.around.dropped() => return self.close().await,
+                () = self.session.nudge.notified() => {}
+                () = self.around.clock.sleep_until(next) => {}
             }
-            let sent = self.clock.now();
+            let sent = self.around.clock.now();
             match self.beat(&mut streams).await {
                 Some(Beat::Alive(ttl)) => {
                     self.session.api.confirm(sent, ttl);
@@ -118,7 +114,7 @@ impl Keeper {
                 Some(Beat::Gone) => self.session.end(),
                 None => {
                     streams = None;
-                    next = self.clock.now().plus(backoff.next());
+                    next = self.around.clock.now().plus(backoff.next());
                     tracing::debug!(lease = self.session.id, "keep-alive without an answer, next on a new stream");
                 }
             }
@@ -133,7 +129,7 @@ impl Keeper {
     /// time, so that an answer can only be that to the last request.
     async fn beat(&self, streams: &mut Option<(LeaseKeeper, LeaseKeepAliveStream)>) -> Option<Beat> {
         // An answer later than this is worth less than a new stream, which may lead to another member.
-        let limit = self.op_timeout.min((self.session.ttl / 3).max(Duration::from_millis(500)));
+        let limit = self.around.op_timeout.min((self.session.ttl / 3).max(Duration::from_millis(500)));
         let beat = async {
             if let Some((keeper, stream)) = streams {
                 keeper.keep_alive().await.ok()?;
@@ -144,7 +140,7 @@ impl Keeper {
                     _ => Beat::Gone,
                 });
             }
-            match self.rpc.keep_alive(self.session.id).await {
+            match self.around.rpc.keep_alive(self.session.id).await {
                 Ok(opened) => {
                     *streams = Some(opened);
                     Some(Beat::Alive(self.session.ttl))
@@ -164,26 +160,26 @@ impl Keeper {
         // The text holds the server's message, which is all that tells a bad token on a stream.
         if status.to_string().contains("auth token") {
             // A failure shows at the next request.
-            let _ = self.rpc.log_in().await;
+            let _ = self.around.rpc.log_in().await;
         }
     }
 
     /// Holds and places whose keys are gone are lost; keys that belong to no claim are deleted.
     async fn look_after_keys(&self) {
         let settled = self.claims.settled(&self.session);
-        if settled.is_empty() && !self.session.expects_strays(self.clock.now()) {
+        if settled.is_empty() && !self.session.expects_strays(self.around.clock.now()) {
             return;
         }
-        let limit = self.op_timeout.min(self.session.ttl / 3);
+        let limit = self.around.op_timeout.min(self.session.ttl / 3);
         let look = async {
-            let Ok(found) = self.rpc.lease_keys(self.session.id).await else { return };
+            let Ok(found) = self.around.rpc.lease_keys(self.session.id).await else { return };
             let Some(found) = found else { return self.session.end() };
             for (entry, revision) in settled {
                 if found.keys.contains(entry.key.as_bytes()) {
                     continue;
                 }
                 // A new leader may list less than it has: only the key itself tells.
-                match self.rpc.own(&entry.key).await {
+                match self.around.rpc.own(&entry.key).await {
                     Ok(Some(own)) if own.revision == revision => {}
                     Ok(_) => entry.gone(revision),
                     Err(_) => return,
@@ -193,7 +189,7 @@ impl Keeper {
                 if owner_of(key).is_some_and(|owner| !self.claims.knows(owner)) {
                     tracing::debug!(key = %String::from_utf8_lossy(key), "deleting a key that belongs to no claim");
                     // A failure is repeated at the next look.
-                    let _ = self.rpc.sweep(key, found.revision).await;
+                    let _ = self.around.rpc.sweep(key, found.revision).await;
                 }
             }
         };
@@ -204,7 +200,7 @@ impl Keeper {
     /// The client is gone: its holds end now, not when the lease runs out.
     async fn close(self) {
         self.session.end();
-        let _ = timeout(self.op_timeout, self.rpc.revoke(self.session.id)).await;
+        let _ = timeout(self.around.op_timeout, self.around.rpc.revoke(self.session.id)).await;
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Host, LockName, Namespace, Result, async_trait};
 use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness};
-use lockyard_testbed::{FaultError, Mode, Proxy, Server, Service, StartError, timing};
+use lockyard_testbed::{FaultError, Mode, Options, Proxy, Server, Service, StartError, timing};
 
 use crate::connect;
 use crate::keys::KeySpace;
@@ -27,6 +27,8 @@ pub struct EtcdHarness {
     side: Rpc,
     /// Where clients' proxies lead, when there can be proxies.
     upstream: Option<SocketAddr>,
+    /// A proxy lives as long as its client, whatever becomes of the [`Link`].
+    proxies: Mutex<Vec<(Weak<Inner>, Arc<Proxy>)>>,
     server: Option<Server>,
 }
 
@@ -42,7 +44,18 @@ impl EtcdHarness {
     /// # Cancel safety
     /// Dropping the future ends a server that was started already.
     pub async fn start() -> Result<Self, NoHarness> {
-        let server = Server::start(Service::Etcd).await.map_err(|error| match error {
+        Self::start_with(Options::new()).await
+    }
+
+    /// As [`EtcdHarness::start`], with a server that was started with these options.
+    ///
+    /// # Errors
+    /// As [`EtcdHarness::start`].
+    ///
+    /// # Cancel safety
+    /// As [`EtcdHarness::start`].
+    pub async fn start_with(options: Options) -> Result<Self, NoHarness> {
+        let server = Server::start_with(Service::Etcd, options).await.map_err(|error| match error {
             StartError::Absent(absent) => NoHarness::skip(absent),
             failed => NoHarness::failed(failed),
         })?;
@@ -84,7 +97,7 @@ impl EtcdHarness {
             [host] if !config.tls => resolve(host).await,
             _ => None,
         };
-        Ok(Self { config, side, upstream, server: None })
+        Ok(Self { config, side, upstream, proxies: Mutex::default(), server: None })
     }
 
     /// The server, when the harness started it or was given it.
@@ -121,12 +134,16 @@ impl EtcdHarness {
         let Some(upstream) = self.upstream else {
             return Err(lockyard_api::Error::unsupported("no proxy can stand before this server"));
         };
-        let proxy = Proxy::start(upstream).await.map_err(|error| {
-            lockyard_api::Error::config(format!("no port for a proxy: {error}")).with_source(error)
-        })?;
+        let proxy = Proxy::start(upstream)
+            .await
+            .map_err(|error| lockyard_api::Error::config(format!("no port for a proxy: {error}")).with_source(error))?;
         let mut config = self.config.clone();
         config.hosts = vec![Host::new(proxy.addr().ip().to_string(), Some(proxy.addr().port()))];
-        Ok((EtcdLock::connect(config).await?, Arc::new(proxy)))
+        let (lock, proxy) = (EtcdLock::connect(config).await?, Arc::new(proxy));
+        let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        proxies.retain(|(client, _)| client.strong_count() > 0);
+        proxies.push((Arc::downgrade(lock.inner()), Arc::clone(&proxy)));
+        Ok((lock, proxy))
     }
 
     /// Ends a lease at the server.

@@ -4,26 +4,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockyard_api::{Clock, LockName};
-use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use lockyard_api::LockName;
+use tokio::sync::Notify;
 
 use crate::claims::{Entry, Phase};
 use crate::keys::LockKeys;
 use crate::picture::{Picture, Verdict};
-use crate::rpc::{Contender, Rpc};
+use crate::rpc::Contender;
+use crate::surroundings::Surroundings;
 use crate::watcher::Watcher;
 
 /// The watches of a client by name.
 #[derive(Debug)]
 pub(crate) struct Watches {
     names: Mutex<HashMap<LockName, Arc<NameWatch>>>,
-    pub(crate) rpc: Rpc,
-    pub(crate) clock: Clock,
-    pub(crate) op_timeout: Duration,
+    pub(crate) around: Surroundings,
     pub(crate) linger: Duration,
-    handle: Handle,
-    open: watch::Receiver<()>,
 }
 
 /// The watch of one name, and what it showed so far.
@@ -44,14 +40,8 @@ pub(crate) struct Passage {
 }
 
 impl Watches {
-    pub(crate) fn new(
-        rpc: Rpc,
-        clock: Clock,
-        op_timeout: Duration,
-        linger: Duration,
-        open: watch::Receiver<()>,
-    ) -> Self {
-        Self { names: Mutex::default(), rpc, clock, op_timeout, linger, handle: Handle::current(), open }
+    pub(crate) fn new(around: Surroundings, linger: Duration) -> Self {
+        Self { names: Mutex::default(), around, linger }
     }
 
     /// Call it before a transaction leaves; `None` when the name is not being watched.
@@ -105,8 +95,7 @@ impl Watches {
             picture: Mutex::default(),
             nudge: Notify::new(),
         });
-        let watcher = Watcher::new(Arc::clone(self), Arc::clone(&watch), self.open.clone());
-        self.handle.spawn(watcher.run());
+        self.around.handle.spawn(Watcher::new(Arc::clone(self), Arc::clone(&watch)).run());
         watch
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use etcd_client::{WatchResponse, WatchStream};
 use lockyard_api::{ErrorKind, Moment};
-use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::backoff::Backoff;
@@ -26,8 +25,6 @@ type Reading = Pin<Box<dyn Future<Output = Result<Listing, Failure>> + Send>>;
 pub(crate) struct Watcher {
     watches: Arc<Watches>,
     watch: Arc<NameWatch>,
-    /// Closed when the client is dropped.
-    open: watch::Receiver<()>,
     unwanted_since: Option<Moment>,
 }
 
@@ -42,8 +39,8 @@ enum End {
 }
 
 impl Watcher {
-    pub(crate) fn new(watches: Arc<Watches>, watch: Arc<NameWatch>, open: watch::Receiver<()>) -> Self {
-        Self { watches, watch, open, unwanted_since: None }
+    pub(crate) fn new(watches: Arc<Watches>, watch: Arc<NameWatch>) -> Self {
+        Self { watches, watch, unwanted_since: None }
     }
 
     pub(crate) async fn run(mut self) {
@@ -67,11 +64,11 @@ impl Watcher {
                 refusals += 1;
                 self.refused(&failure, refusals).await;
             }
-            let again = self.watches.clock.now().plus(backoff.next());
+            let again = self.watches.around.clock.now().plus(backoff.next());
             tokio::select! {
                 biased;
-                _ = self.open.changed() => return,
-                () = self.watches.clock.sleep_until(again) => {}
+                () = self.watches.around.dropped() => return,
+                () = self.watches.around.clock.sleep_until(again) => {}
             }
             if self.is_retired() {
                 return;
@@ -81,9 +78,9 @@ impl Watcher {
 
     /// Opens the stream and waits until the server says that the watch stands.
     async fn create(&mut self) -> Result<WatchStream, End> {
-        let limit = self.watches.op_timeout;
+        let limit = self.watches.around.op_timeout;
         let create = async {
-            let mut stream = self.watches.rpc.watch_deletes(&self.watch.keys).await.map_err(broken)?;
+            let mut stream = self.watches.around.rpc.watch_deletes(&self.watch.keys).await.map_err(broken)?;
             loop {
                 let message = stream.message().await.map_err(broken)?.ok_or(End::Broken(None))?;
                 if message.canceled() {
@@ -96,7 +93,7 @@ impl Watcher {
         };
         tokio::select! {
             biased;
-            _ = self.open.changed() => Err(End::Dropped),
+            () = self.watches.around.dropped() => Err(End::Dropped),
             created = timeout(limit, create) => created.unwrap_or(Err(End::Broken(None))),
         }
     }
@@ -114,7 +111,7 @@ impl Watcher {
             }
             tokio::select! {
                 biased;
-                _ = self.open.changed() => return End::Dropped,
+                () = self.watches.around.dropped() => return End::Dropped,
                 message = stream.message() => match message {
                     Ok(Some(message)) if !message.canceled() => self.take(&message),
                     // A compaction cancels a watch that lags behind it: the next one begins with a list.
@@ -138,7 +135,7 @@ impl Watcher {
                     if self.is_retired() {
                         return End::Unwanted;
                     }
-                    if self.watches.clock.now() >= recheck {
+                    if self.watches.around.clock.now() >= recheck {
                         recheck = self.next_recheck();
                         if reading.is_none() && self.watch.picture().is_wanted() {
                             reading = Some(self.read());
@@ -165,7 +162,8 @@ impl Watcher {
     }
 
     fn read(&self) -> Reading {
-        let (rpc, keys, limit) = (self.watches.rpc.clone(), self.watch.keys.clone(), self.watches.op_timeout);
+        let (rpc, keys, limit) =
+            (self.watches.around.rpc.clone(), self.watch.keys.clone(), self.watches.around.op_timeout);
         Box::pin(async move {
             let list = timeout(limit, rpc.list(&keys)).await;
             list.unwrap_or_else(|_| Err(Failure::timed_out("reading the queue", limit)))
@@ -173,7 +171,7 @@ impl Watcher {
     }
 
     fn next_recheck(&self) -> Moment {
-        self.watches.clock.now().plus(RECHECK.mul_f64(0.8 + 0.4 * fastrand::f64()))
+        self.watches.around.clock.now().plus(RECHECK.mul_f64(0.8 + 0.4 * fastrand::f64()))
     }
 
     /// Whether nobody has wanted the watch for so long that it was taken off the list.
@@ -182,14 +180,14 @@ impl Watcher {
             self.unwanted_since = None;
             return false;
         }
-        let now = self.watches.clock.now();
+        let now = self.watches.around.clock.now();
         let since = *self.unwanted_since.get_or_insert(now);
         now.since(since) >= self.watches.linger && self.watches.retire(&self.watch)
     }
 
     /// A token may have run out, or died with the server that gave it: logs in again. What stays refused is told.
     async fn refused(&self, failure: &Failure, times: u32) {
-        let relogin = timeout(self.watches.op_timeout, self.watches.rpc.log_in()).await;
+        let relogin = timeout(self.watches.around.op_timeout, self.watches.around.rpc.log_in()).await;
         let hopeless = matches!(&relogin, Ok(Err(failure)) if failure.kind() == ErrorKind::Auth);
         if hopeless || times >= REFUSALS {
             let waiting = self.watch.picture().waiting();

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use lockyard_conformance::Runner;
-use lockyard_etcd::EtcdHarness;
+use lockyard_etcd::testing::EtcdHarness;
 
 fn main() -> ExitCode {
     Runner::new("etcd", EtcdHarness::start).run()
