@@ -1,0 +1,32 @@
+# The two commands that do everything: make compare, make test.
+CARGO ?= cargo
+SERVERS := redis,postgres,etcd,zookeeper
+
+.PHONY: compare report test lint bench setup fmt
+
+## Installs what is missing, builds, starts the servers, compares them, writes lockyard-report/
+compare: setup
+	$(CARGO) build --release -p lockyard-cli
+	target/release/lockyard compare --suite quick
+
+## The same with the standard suite
+report: setup
+	$(CARGO) build --release -p lockyard-cli
+	target/release/lockyard compare --suite standard
+
+## Every test; a server that is missing is a failure
+test: setup
+	LOCKYARD_REQUIRE=$(SERVERS) $(CARGO) test --workspace
+
+## Formatting, lints, documentation, dependencies: reads only
+lint: setup
+	CARGO="$(CARGO)" scripts/lint
+
+bench: setup
+	$(CARGO) bench -p lockyard-benches
+
+fmt:
+	$(CARGO) fmt --all
+
+setup:
+	@scripts/setup
