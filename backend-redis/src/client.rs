@@ -5,21 +5,20 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockyard_api::{
-    Attempt, Claim, Clock, FencingToken, Grant, Holder, IfBusy, Liveness, LockName, Moment, Owner, Release, Renewal,
-    Result,
+    Attempt, Claim, FencingToken, Grant, Holder, IfBusy, Liveness, LockName, Moment, Owner, Release, Renewal, Result,
 };
 use redis::{ServerError, Value};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::RedisConfig;
 use crate::connect::{self, Connection};
 use crate::error::{self, Failure};
 use crate::keys::{Keys, LockKeys, origin};
-use crate::reply::{self, Acquired, Handed};
+use crate::reply::{self, Acquired};
 use crate::scripts::{ACQUIRING, CHANNEL_PREFIX, INSPECTING, RELEASING, RENEWING};
 use crate::session::Session;
-use crate::waiters::{Place, Waiters};
+use crate::waiters::{Place, Stray, Waiters};
 
 /// How long a waiter that hears nothing sleeps at most, before jitter.
 pub(crate) const RECHECK: Duration = Duration::from_secs(15);
@@ -54,7 +53,7 @@ impl Client {
     pub(crate) async fn open(config: RedisConfig) -> Result<(Arc<Self>, bool)> {
         let (strays, caught) = mpsc::unbounded_channel();
         let waiters = Arc::new(Waiters::new(strays));
-        let (keys, clock) = (Keys::new(&config.namespace), config.clock.clone());
+        let keys = Keys::new(&config.namespace);
         let driver = connect::client(&config)?;
         let session = Session::new(config, driver, Arc::clone(&waiters));
         let connection = session.start().await?;
@@ -66,7 +65,7 @@ impl Client {
             channel: format!("{CHANNEL_PREFIX}{}", Owner::random()),
             requests: AtomicU64::new(0),
         });
-        tokio::spawn(give_back(Arc::downgrade(&client), caught, clock));
+        tokio::spawn(give_back(Arc::downgrade(&client), caught));
         Ok((client, connection.durable))
     }
 
@@ -209,9 +208,9 @@ fn pause(ttl: Duration, left: Option<Duration>, place: u64) -> Duration {
 
 /// Gives back what was granted to owners that nobody knows here: a request that was delayed past its undo has put them in
 /// a queue. Each is kept for a moment, since a grant may arrive before the answer of the request that it is for.
-async fn give_back(client: Weak<Client>, mut caught: mpsc::UnboundedReceiver<Handed>, clock: Clock) {
-    while let Some(handed) = caught.recv().await {
-        clock.sleep(UNCLAIMED).await;
+async fn give_back(client: Weak<Client>, mut caught: mpsc::UnboundedReceiver<Stray>) {
+    while let Some(Stray { handed, arrived }) = caught.recv().await {
+        sleep_until(arrived + UNCLAIMED).await;
         let Some(client) = client.upgrade() else { return };
         if client.waiters.take_stray(handed.owner) {
             let keys = LockKeys::from_lock_key(&handed.lock_key);

@@ -1,10 +1,10 @@
-//! Opening a connection, and whether the server behind it can hold locks.
+//! Opening a connection: address, credentials, TLS, and where what arrives unasked goes.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockyard_api::{Error, ErrorKind, Result, TlsFiles};
+use lockyard_api::{Error, Result, TlsFiles};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -13,12 +13,10 @@ use redis::{
 };
 
 use crate::RedisConfig;
-use crate::error::{Failure, refusal, unconnected, unexpected};
+use crate::error::{Failure, unconnected};
 use crate::reply::Handed;
+use crate::server;
 use crate::waiters::Waiters;
-
-/// The oldest server: it has `LPOS` and hands over what the scripts do, not the scripts, to its replicas.
-const OLDEST: (u32, u32) = (6, 2);
 
 /// One open connection to a server that can hold locks.
 pub(crate) struct Connection {
@@ -110,7 +108,7 @@ pub(crate) async fn open(
         .await
         .map_err(|error| unconnected(error, &address))?;
     let mut connection = Connection { id, wire, broken, subscribed: AtomicBool::new(false), durable: false };
-    connection.durable = check(&connection.wire, &address).await?;
+    connection.durable = server::check(&connection.wire, &address).await?;
     Ok(connection)
 }
 
@@ -136,85 +134,5 @@ fn receive(
             _ => {}
         }
         Ok(())
-    }
-}
-
-/// Refuses a server that cannot hold locks; answers whether it keeps them across a crash.
-async fn check(wire: &MultiplexedConnection, address: &str) -> Result<bool, Failure> {
-    let mut wire = wire.clone();
-    let mut questions = redis::pipe();
-    questions.cmd("HELLO").cmd("CONFIG").arg("GET").arg("append*");
-    let answers = wire.send_packed_commands(&questions, 0, 2).await.map_err(|error| unconnected(error, address))?;
-    let [hello, files] = answers.as_slice() else { return Err(unexpected("HELLO")) };
-    match hello {
-        Value::ServerError(error) => return Err(refusal(error, address)),
-        _ => suitable(hello, address)?,
-    }
-    // Often not allowed to users, and then nothing is promised.
-    Ok(field(files, "appendonly").as_deref() == Some("yes") && field(files, "appendfsync").as_deref() == Some("always"))
-}
-
-fn suitable(hello: &Value, address: &str) -> Result<(), Failure> {
-    let wrong = |message: String| Err(Failure::refused(ErrorKind::WrongServer, message));
-    let Some(version) = field(hello, "version") else { return Err(unexpected("HELLO")) };
-    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
-        return wrong(format!("{address} is Redis {version}; lockyard needs {}.{} or later", OLDEST.0, OLDEST.1));
-    }
-    match field(hello, "mode").as_deref() {
-        Some("cluster") => return wrong(format!("{address} is a node of a cluster: name one primary that is in none")),
-        Some("sentinel") => return wrong(format!("{address} is a Sentinel: name the primary that it watches")),
-        _ => {}
-    }
-    match field(hello, "role").as_deref() {
-        Some("master") | None => Ok(()),
-        Some(_) => wrong(format!("{address} is a replica and takes no writes: name its primary (INFO replication)")),
-    }
-}
-
-fn field(map: &Value, key: &str) -> Option<String> {
-    let Value::Map(pairs) = map else { return None };
-    pairs.iter().find(|(name, _)| plain(name) == Some(key)).and_then(|(_, value)| plain(value)).map(str::to_owned)
-}
-
-fn plain(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hello(version: &str, mode: &str, role: &str) -> Value {
-        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        Value::Map(vec![
-            (text("server"), text("redis")),
-            (text("version"), text(version)),
-            (text("mode"), text(mode)),
-            (text("role"), text(role)),
-        ])
-    }
-
-    #[test]
-    fn servers_that_cannot_hold_locks_are_refused_with_the_remedy() {
-        for good in ["6.2.0", "7.0.15", "10.1", "7.9.240-rc1"] {
-            assert!(suitable(&hello(good, "standalone", "master"), "h:1").is_ok(), "{good}");
-        }
-        for (answer, word) in [
-            (hello("6.0.16", "standalone", "master"), "6.2 or later"),
-            (hello("5.0", "standalone", "master"), "6.2 or later"),
-            (hello("7.0.0", "cluster", "master"), "cluster"),
-            (hello("7.0.0", "sentinel", "master"), "Sentinel"),
-            (hello("7.0.0", "standalone", "replica"), "primary"),
-        ] {
-            let error = Error::from(suitable(&answer, "h:1").expect_err(word));
-            assert_eq!(error.kind(), ErrorKind::WrongServer);
-            assert!(error.message().contains(word) && error.message().contains("h:1"), "{error}");
-        }
-        assert!(suitable(&Value::Nil, "h:1").is_err());
     }
 }

@@ -69,6 +69,10 @@ pub(crate) fn refusal(error: &ServerError, address: &str) -> Failure {
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" | "TRYAGAIN" => {
             (ErrorKind::WrongServer, "is a node of a cluster: name one primary that is in none")
         }
+        "ERR" if text.contains("ACL failure") || text.contains("user executing the script") => {
+            let message = format!("{address} does not let this user do all that the scripts do: see its ACL ({text})");
+            return Failure::unknown(ErrorKind::Auth, message);
+        }
         "WRONGTYPE" => {
             let message =
                 format!("a key beside the lock is not ours ({text}): another program uses it, choose another name");

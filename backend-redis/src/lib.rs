@@ -15,6 +15,7 @@ mod keys;
 mod lock;
 mod reply;
 pub mod scripts;
+mod server;
 mod session;
 mod waiters;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lockyard_api::{ErrorKind, Moment};
 use redis::{Client, Cmd, Value};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -143,7 +144,8 @@ impl Session {
             Err(silence) => {
                 self.broken(connection);
                 // What was sent is no request for a lock.
-                Err(error::unconnected(silence, &self.address))
+                let message = format!("the connection to {} broke", self.address);
+                Err(Failure::refused(ErrorKind::Unreachable, message).with_source(silence))
             }
         }
     }
@@ -195,7 +197,10 @@ impl Session {
         let (result, opening) = watch::channel(None);
         *state = State::Opening(opening.clone());
         drop(state);
-        tokio::spawn(Arc::clone(self).open(failures, result));
+        // Without a runtime the result is dropped here, which is how the attempt is told to have ended.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(Arc::clone(self).open(failures, result));
+        }
         opening
     }
 

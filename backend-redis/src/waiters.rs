@@ -37,6 +37,13 @@ pub(crate) struct Place {
     pub(crate) again_at: Instant,
 }
 
+/// A grant for an owner that is not known to wait here: its answer is on the way, or nobody wants it.
+#[derive(Debug)]
+pub(crate) struct Stray {
+    pub(crate) handed: Handed,
+    pub(crate) arrived: Instant,
+}
+
 /// The waiters of one client.
 #[derive(Debug)]
 pub(crate) struct Waiters {
@@ -45,7 +52,7 @@ pub(crate) struct Waiters {
     count: AtomicUsize,
     /// The connection that lives, 0 when none does.
     connection: AtomicU64,
-    strays: mpsc::UnboundedSender<Handed>,
+    strays: mpsc::UnboundedSender<Stray>,
 }
 
 #[derive(Debug)]
@@ -59,7 +66,7 @@ struct Entry {
 
 impl Waiters {
     /// No waiters. Grants for owners that are not known here are also sent to `strays`.
-    pub(crate) fn new(strays: mpsc::UnboundedSender<Handed>) -> Self {
+    pub(crate) fn new(strays: mpsc::UnboundedSender<Stray>) -> Self {
         Self { entries: Mutex::new(HashMap::new()), count: AtomicUsize::new(0), connection: AtomicU64::new(0), strays }
     }
 
@@ -123,7 +130,7 @@ impl Waiters {
         self.count.store(entries.len(), Ordering::Relaxed);
         if stray {
             // Nobody listens only while the client is being dropped: the lease then ends by itself.
-            let _ = self.strays.send(handed);
+            let _ = self.strays.send(Stray { handed, arrived: Instant::now() });
         }
     }
 
@@ -193,7 +200,7 @@ mod tests {
 
     const OWNER: Owner = Owner::from_bits(1);
 
-    fn waiters() -> (Waiters, mpsc::UnboundedReceiver<Handed>) {
+    fn waiters() -> (Waiters, mpsc::UnboundedReceiver<Stray>) {
         let (strays, caught) = mpsc::unbounded_channel();
         let waiters = Waiters::new(strays);
         waiters.connected(1);
@@ -219,7 +226,7 @@ mod tests {
         waiters.queued(OWNER, place(2));
         let (turn, ()) = tokio::join!(waiters.turn(OWNER), async { waiters.handed(1, handed(2)) });
         assert!(matches!(turn, Turn::Granted { number: 42, .. }));
-        assert_eq!(caught.try_recv().map(|h| h.request), Ok(1));
+        assert_eq!(caught.try_recv().map(|stray| stray.handed.request), Ok(1));
         assert!(caught.try_recv().is_err());
     }
 
