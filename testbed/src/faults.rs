@@ -129,7 +129,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When it was not started with [`Options::counting`] (etcd counts always), or does not answer.
+    /// When it was not started with [`Options::counting`](crate::Options::counting) (etcd counts always), or does not answer.
     ///
     /// # Cancel safety
     ///
