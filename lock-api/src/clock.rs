@@ -24,6 +24,12 @@ impl Moment {
     /// A moment later than all that a clock reads: the deadline of what has none.
     pub const FAR: Self = Self { boot: u64::MAX, real: u64::MAX };
 
+    /// The time from the start of the clock: of the machine, suspends included.
+    #[must_use]
+    pub const fn since_boot(self) -> Duration {
+        Duration::from_nanos(self.boot)
+    }
+
     /// The time from `earlier` to this moment; zero when `earlier` is the later one.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
