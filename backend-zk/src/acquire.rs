@@ -103,7 +103,10 @@ impl Contender<'_> {
     }
 
     /// One flight: create and list, behind the creation of the directory when it is known to be missing.
-    async fn pair(&self, directory: bool) -> Result<(Result<(Stat, CreateSequence), Driver>, Result<Vec<String>, Driver>)> {
+    async fn pair(
+        &self,
+        directory: bool,
+    ) -> Result<(Result<(Stat, CreateSequence), Driver>, Result<Vec<String>, Driver>)> {
         let (client, place) = (&self.live.client, self.place);
         let container = CreateMode::Container.with_acls(self.acls);
         // Requests leave in the order in which the methods are called.
@@ -118,7 +121,9 @@ impl Contender<'_> {
         match parent {
             Err(Driver::NoNode) => self.make_base().await?,
             // What keeps the directory from being made is why there is no node in it.
-            Err(error) if error != Driver::NodeExists && created == Err(Driver::NoNode) => return Ok((Err(error), listed)),
+            Err(error) if error != Driver::NodeExists && created == Err(Driver::NoNode) => {
+                return Ok((Err(error), listed));
+            }
             _ => {}
         }
         Ok((created, listed))

@@ -120,6 +120,12 @@ impl ZkConfig {
         self
     }
 
+    /// The options as they stand.
+    #[must_use]
+    pub const fn shared_options(&self) -> &Options {
+        &self.options
+    }
+
     pub(crate) fn checked(self) -> Result<Self> {
         if self.hosts.is_empty() {
             return Err(Error::config(format!("a ZooKeeper URL names a server: {SCHEMES}")));

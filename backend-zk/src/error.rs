@@ -48,12 +48,18 @@ pub(crate) fn late(what: &str, limit: std::time::Duration) -> Error {
 
 /// The claim belongs to a session that has ended.
 pub(crate) fn session_changed() -> Error {
-    Error::new(ErrorKind::SessionChanged, "the ZooKeeper session of this claim has ended, and its node with it: acquire again")
+    Error::new(
+        ErrorKind::SessionChanged,
+        "the ZooKeeper session of this claim has ended, and its node with it: acquire again",
+    )
 }
 
 /// Whether the same request may be answered after the driver has connected again; the fate of the first is unknown.
 pub(crate) fn is_passing(error: &Driver) -> bool {
-    matches!(error, Driver::ConnectionLoss | Driver::Timeout | Driver::Throttled | Driver::SessionMoved | Driver::Custom(_))
+    matches!(
+        error,
+        Driver::ConnectionLoss | Driver::Timeout | Driver::Throttled | Driver::SessionMoved | Driver::Custom(_)
+    )
 }
 
 /// Whether the session cannot be used again: it is over, or the driver's task is.

@@ -302,7 +302,10 @@ impl DistributedLock for ZkLock {
 
 impl fmt::Debug for ZkLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZkLock").field("config", &self.config).field("session", &self.current().live).finish_non_exhaustive()
+        f.debug_struct("ZkLock")
+            .field("config", &self.config)
+            .field("session", &self.current().live)
+            .finish_non_exhaustive()
     }
 }
 

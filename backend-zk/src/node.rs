@@ -117,8 +117,10 @@ pub(crate) struct Sequence(i32);
 impl Sequence {
     /// The sequence of a child, when it is a contender.
     pub(crate) fn of(child: &str) -> Option<Self> {
-        let digits =
-            MARKS.iter().filter_map(|mark| child.rfind(mark).map(|at| &child[at + mark.len()..])).min_by_key(|d| d.len())?;
+        let digits = MARKS
+            .iter()
+            .filter_map(|mark| child.rfind(mark).map(|at| &child[at + mark.len()..]))
+            .min_by_key(|d| d.len())?;
         let plain = digits.strip_prefix('-').unwrap_or(digits);
         // The server writes `%010d`: a minus sign is one of the ten characters.
         if digits.len() < 10 || !plain.bytes().all(|b| b.is_ascii_digit()) {

@@ -56,7 +56,9 @@ impl Live {
         let client = match timeout(limit, config.open()).await {
             Ok(Ok(client)) => client,
             Ok(Err(Driver::NoHosts)) => {
-                return Err(Error::new(ErrorKind::Unreachable, format!("{what}: no server there grants one")).not_applied());
+                return Err(
+                    Error::new(ErrorKind::Unreachable, format!("{what}: no server there grants one")).not_applied()
+                );
             }
             Ok(Err(refused)) => return Err(error::of_driver(refused, &what).not_applied()),
             Err(_) => return Err(error::late(&what, limit).not_applied()),

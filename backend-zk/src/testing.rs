@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Error, LockName, Namespace, Options, Owner, Result, async_trait};
 use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness};
 use lockyard_testbed::{FaultError, Mode, Proxy, Server, Service, StartError};
-use zookeeper_client::{Client as Driver, Error as DriverError, SessionInfo};
+use zookeeper_client::{Client as Driver, Error as DriverError, SessionInfo, SessionState};
 
 use crate::node::{self, Place};
 use crate::{ZkConfig, ZkLock};
@@ -18,6 +18,8 @@ use crate::{ZkConfig, ZkLock};
 pub struct ZkHarness {
     config: ZkConfig,
     server: Option<Server>,
+    /// A proxy lives as long as its client and the client's connection, whatever becomes of the [`Link`].
+    proxies: Mutex<Vec<(Weak<ZkLock>, Arc<Proxy>)>>,
 }
 
 impl ZkHarness {
@@ -62,7 +64,7 @@ impl ZkHarness {
         options.ttl = Self::TTL;
         options.op_timeout = Self::OP_TIMEOUT;
         options.namespace = Namespace::new(format!("conformance-{}", Owner::random()))?;
-        Ok(Self { config: config.options(options), server })
+        Ok(Self { config: config.options(options), server, proxies: Mutex::default() })
     }
 
     /// The server, when it is not joined by a URL.
@@ -77,6 +79,12 @@ impl ZkHarness {
         &self.config
     }
 
+    /// The path of a lock's directory.
+    #[must_use]
+    pub fn directory(&self, name: &LockName) -> String {
+        self.config.base().directory(name)
+    }
+
     /// A client of this configuration, through a proxy of its own where the server may be broken.
     ///
     /// # Errors
@@ -89,7 +97,13 @@ impl ZkHarness {
         if let Some(proxy) = &proxy {
             config.hosts = vec![lockyard_api::Host::new(proxy.addr().ip().to_string(), Some(proxy.addr().port()))];
         }
-        Ok((Arc::new(ZkLock::connect(config).await?), proxy))
+        let lock = Arc::new(ZkLock::connect(config).await?);
+        if let Some(proxy) = &proxy {
+            let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+            proxies.retain(|(lock, proxy)| lock.strong_count() > 0 || proxy.connections() > 0);
+            proxies.push((Arc::downgrade(&lock), Arc::clone(proxy)));
+        }
+        Ok((lock, proxy))
     }
 
     /// The children of a lock's directory that are contenders, in their order; empty without the directory.
@@ -97,7 +111,7 @@ impl ZkHarness {
     /// # Errors
     /// What the server or the network did.
     pub async fn contenders(&self, name: &LockName) -> Result<Vec<String>> {
-        let directory = self.config.base().directory(name);
+        let directory = self.directory(name);
         let children = match self.side().await?.list_children(&directory).await {
             Ok(children) => children,
             Err(DriverError::NoNode) => Vec::new(),
@@ -131,12 +145,11 @@ impl ZkHarness {
 
     /// Connects with the session of a client and closes it.
     async fn close(&self, session: SessionInfo) -> Result<(), DriverError> {
-        let thief = Driver::connector().with_session(session).with_fail_eagerly();
-        let thief = thief.connect(&self.config.addresses().join(",")).await?;
+        let thief = Driver::connector().with_session(session).connect(&self.config.addresses().join(",")).await?;
         let mut states = thief.state_watcher();
         drop(thief);
-        // Closed is told when the server has answered.
-        while !matches!(states.changed().await, zookeeper_client::SessionState::Closed) {}
+        // Closed is told when the server has answered, Expired when somebody was faster.
+        while !matches!(states.changed().await, SessionState::Closed | SessionState::Expired) {}
         Ok(())
     }
 
@@ -190,7 +203,8 @@ impl Link for ProxyLink {
 }
 
 fn linked((lock, proxy): (Arc<ZkLock>, Option<Arc<Proxy>>)) -> Client {
-    let client = Client::new(Arc::clone(&lock)).with_own(lock);
+    // A check may be about the end of the client.
+    let client = Client::new(Arc::clone(&lock)).with_own(Arc::downgrade(&lock));
     match proxy {
         Some(proxy) => client.with_link(Arc::new(ProxyLink(proxy))),
         None => client,
@@ -230,7 +244,7 @@ impl Harness for ZkHarness {
     }
 
     async fn end_session(&self, client: &Client) -> Fault {
-        match client.own::<Arc<ZkLock>>() {
+        match client.own::<Weak<ZkLock>>().and_then(Weak::upgrade) {
             Some(lock) => made(self.close(lock.session_info()).await),
             None => Fault::not_offered("not a client of this harness"),
         }

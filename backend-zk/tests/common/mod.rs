@@ -1,0 +1,84 @@
+//! What the tests on a server share.
+
+#![allow(dead_code, reason = "each test binary uses its share")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockyard_api::{Attempt, Claim, DistributedLock, Grant, LockName, Owner, Wake};
+use lockyard_testbed::{Options, Proxy, Server, Service, StartError, require};
+use lockyard_zk::testing::ZkHarness;
+use lockyard_zk::{ZkConfig, ZkLock};
+
+/// Long enough for anything that should happen at once.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+/// A session that no test waits for the end of.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// A harness over a server that is started like this, `None` where there is none to start.
+pub(crate) async fn start(options: Options) -> Option<ZkHarness> {
+    match Server::start_with(Service::Zookeeper, options.native_only()).await {
+        Ok(server) => Some(ZkHarness::over(server).expect("its own URL is one")),
+        Err(StartError::Absent(absent)) if !require::required(Service::Zookeeper) => {
+            eprintln!("SKIPPED: {absent}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The harness's configuration with this session timeout.
+pub(crate) fn config(harness: &ZkHarness, ttl: Duration) -> ZkConfig {
+    let mut options = harness.config().shared_options().clone();
+    options.ttl = ttl;
+    harness.config().clone().options(options)
+}
+
+/// A client through a proxy of its own.
+pub(crate) async fn client(harness: &ZkHarness, ttl: Duration) -> (Arc<ZkLock>, Arc<Proxy>) {
+    let (lock, proxy) = harness.client(config(harness, ttl)).await.expect("the server is there");
+    (lock, proxy.expect("the server is ours"))
+}
+
+/// A name that nobody has used before.
+pub(crate) fn name() -> LockName {
+    LockName::new(Owner::random().to_string()).expect("digits are a name")
+}
+
+/// A claim on the name that leaves when it is held.
+pub(crate) fn claim(name: &LockName) -> Claim {
+    Claim::new(name.clone(), LONG)
+}
+
+#[track_caller]
+pub(crate) fn granted(attempt: lockyard_api::Result<Attempt>) -> Grant {
+    match attempt {
+        Ok(Attempt::Granted(grant)) => grant,
+        other => panic!("should be granted, is {other:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn queued(attempt: lockyard_api::Result<Attempt>) {
+    assert!(matches!(attempt, Ok(Attempt::Queued)), "should be queued, is {attempt:?}");
+}
+
+#[track_caller]
+pub(crate) fn busy(attempt: lockyard_api::Result<Attempt>) {
+    assert!(matches!(attempt, Ok(Attempt::Busy)), "should be busy, is {attempt:?}");
+}
+
+/// Waits as the front end does.
+pub(crate) async fn acquire(lock: &ZkLock, claim: &Claim, limit: Duration) -> Grant {
+    let waiting = async {
+        loop {
+            if let Attempt::Granted(grant) = lock.try_acquire(claim).await.expect("an answer") {
+                return grant;
+            }
+            if let Wake::Granted(grant) = lock.wait(claim).await.expect("an answer") {
+                return grant;
+            }
+        }
+    };
+    tokio::time::timeout(lockyard_testbed::timing::scaled(limit), waiting).await.expect("the turn comes in time")
+}
