@@ -262,14 +262,6 @@ pub(crate) struct TargetArgs {
     /// A backend to work on, by its URL or by its name ("redis": start one); may be given several times
     #[arg(short, long, value_name = "URL")]
     pub(crate) backend: Vec<String>,
-
-    /// The seed of everything that is random: the same seed, the same order
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-
-    /// Let checks break the servers given by URL (records removed by hand, sessions ended)
-    #[arg(long)]
-    pub(crate) allow_faults: bool,
 }
 
 #[cfg(feature = "lab")]
@@ -291,6 +283,10 @@ pub(crate) struct CompareArgs {
     /// How much to measure: quick takes at most 5 minutes on two cores, standard at most 30
     #[arg(long, value_name = "SUITE", default_value = "quick")]
     pub(crate) suite: SuiteSize,
+
+    /// The seed of the order in which everything is measured [default: a random one, written into the report]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
 
     /// The folder for report.json, report.md and report.html
     #[arg(long, value_name = "DIR", default_value = "lockyard-report")]

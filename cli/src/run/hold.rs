@@ -68,7 +68,7 @@ impl<'a> Hold<'a> {
         let mut child = match Child::start(program, self.args, &self.facts) {
             Ok(child) => child,
             Err(failure) => {
-                self.release().await;
+                self.release(RELEASE).await;
                 return Err(failure);
             }
         };
@@ -89,7 +89,8 @@ impl<'a> Hold<'a> {
             self.keep_closed(signals).await;
         }
         let end = self.end(&ended);
-        self.release().await;
+        let lost = matches!(ended.cause, Some(Cause::Lost(_)));
+        self.release(if lost { RELEASE_LOST } else { RELEASE }).await;
         Ok(end)
     }
 
@@ -101,7 +102,8 @@ impl<'a> Hold<'a> {
         if left.is_zero() {
             return;
         }
-        self.voice.tell(format_args!("the command has ended; the name stays closed for {left:.0?} more (--at-least-for)"));
+        self.voice
+            .tell(format_args!("the command has ended; the name stays closed for {left:.0?} more (--at-least-for)"));
         tokio::select! {
             biased;
             _ = signals.stop() => {}
@@ -110,25 +112,29 @@ impl<'a> Hold<'a> {
         }
     }
 
-    /// Releases the lock and waits for the answer, though not for long.
+    /// Gives the lock back before any command was started.
+    pub(super) async fn give_back(self) {
+        self.release(RELEASE).await;
+    }
+
+    /// Releases the lock and waits for the answer, though not for long. Nothing new is said of a lock that is lost.
     #[expect(clippy::disallowed_methods, reason = "a limit on real time")]
-    pub(super) async fn release(self) {
+    async fn release(self, limit: Duration) {
         let Self { locks, guard, facts, voice, .. } = self;
-        let lost = guard.lost_reason().is_some();
+        let lost = limit == RELEASE_LOST || guard.lost_reason().is_some();
         let ttl = facts.ttl.unwrap_or_default();
-        let limit = if lost { RELEASE_LOST } else { RELEASE };
-        match tokio::time::timeout(limit, guard.release()).await {
-            Ok(Ok(Release::NotHeld)) if !lost => {
-                voice.warn(format_args!("lock {:?} was gone when it was released: another may have held it", facts.name));
+        let answer = tokio::time::timeout(limit, guard.release()).await;
+        drop(locks);
+        let name = facts.name;
+        match answer {
+            _ if lost => {}
+            Ok(Ok(Release::NotHeld)) => {
+                voice.warn(format_args!("lock {name:?} was gone when it was released: another may have held it"));
             }
             Ok(Ok(_)) => {}
-            Ok(Err(error)) if !lost => voice.warn(format_args!("{error}; the lease ends the lock within {ttl:?}")),
-            Err(_) if !lost => {
-                voice.warn(format_args!("release {:?}: no answer; the lease ends the lock within {ttl:?}", facts.name));
-            }
-            _ => {}
+            Ok(Err(error)) => voice.warn(format_args!("{error}; the lease ends the lock within {ttl:?}")),
+            Err(_) => voice.warn(format_args!("release {name:?}: no answer; the lease ends the lock within {ttl:?}")),
         }
-        drop(locks);
     }
 
     fn end(&self, ended: &Ended) -> End {
@@ -156,7 +162,9 @@ impl<'a> Hold<'a> {
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(ToString::to_string).collect();
             let pids = pids.join(" ");
-            self.voice.warn(format_args!("the command has ended, but processes that it started run on without the lock: {pids}"));
+            self.voice.warn(format_args!(
+                "the command has ended, but processes that it started run on without the lock: {pids}"
+            ));
         }
     }
 }

@@ -77,7 +77,7 @@ async fn attempt(args: &RunArgs) -> Result<End, Failure> {
             match schedule {
                 Ok(schedule) => hold.run(&program, schedule, &mut signals).await,
                 Err(failure) => {
-                    hold.release().await;
+                    hold.give_back().await;
                     Err(failure)
                 }
             }

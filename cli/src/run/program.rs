@@ -52,7 +52,9 @@ fn look_up(program: &OsStr) -> Result<(), Failure> {
     }
     match found {
         None => Err(Failure::new(Exit::NotFound, format!("{shown}: command not found"))),
-        Some(path) if path.is_dir() => Err(Failure::new(Exit::NotExecutable, format!("{}: is a folder", path.display()))),
+        Some(path) if path.is_dir() => {
+            Err(Failure::new(Exit::NotExecutable, format!("{}: is a folder", path.display())))
+        }
         Some(path) => Err(Failure::new(Exit::NotExecutable, format!("{}: permission denied", path.display()))),
     }
 }
