@@ -135,8 +135,9 @@ impl PostgresConfig {
     }
 
     fn check(&self) -> Result<()> {
-        let problem = if self.schema.is_empty() || self.schema.len() > 63 || self.schema.chars().any(char::is_control) {
-            format!("schema {:?}: a schema has 1 to 63 bytes and no control characters", self.schema)
+        let unfit = |c: char| c.is_control() || c == '$';
+        let problem = if self.schema.is_empty() || self.schema.len() > 63 || self.schema.contains(unfit) {
+            format!("schema {:?}: write 1 to 63 bytes, without '$' and control characters", self.schema)
         } else if !(1..=64).contains(&self.sessions) {
             format!("sessions={}: write 1 to 64", self.sessions)
         } else if self.max_sessions < 2 {

@@ -12,6 +12,8 @@ use tokio::time::timeout;
 
 use crate::config::PostgresConfig;
 use crate::error;
+use crate::lines::Path;
+use crate::sentence::Sentence;
 use crate::wire::Statement;
 
 /// A server process: its number alone could belong to another one by now.
@@ -157,6 +159,17 @@ impl Control {
                 }
                 Err(error::driver(failed, doing))
             }
+            Err(_) => Err(error::no_answer(doing)),
+        }
+    }
+
+    /// The row of a statement that only looks, by way of a connection of its own behind a pooler.
+    pub(crate) async fn look(&self, sentence: &Sentence, path: Path, doing: &str) -> Result<Option<PgRow>> {
+        let mut connection = self.connect().await?;
+        match timeout(self.op_timeout, sentence.fetch(path, &mut connection)).await {
+            Ok(Ok(row)) => Ok(Some(row)),
+            Ok(Err(sqlx::Error::RowNotFound)) => Ok(None),
+            Ok(Err(failed)) => Err(error::driver(failed, doing)),
             Err(_) => Err(error::no_answer(doing)),
         }
     }

@@ -24,10 +24,14 @@ mod error;
 mod fleet;
 mod keeper;
 mod key;
+mod lease;
+mod lines;
 mod lock;
+mod mailbox;
 mod opener;
 mod registry;
 mod schema;
+mod sentence;
 mod session;
 pub mod statements;
 #[cfg(feature = "testing")]

@@ -10,6 +10,7 @@ use lockyard_api::{
 use crate::advisory::Advisory;
 use crate::config::{Mode, PostgresConfig};
 use crate::control::Control;
+use crate::lease::Lease;
 use crate::schema::Schema;
 
 /// Locks in a Postgres database, in one of three modes.
@@ -24,6 +25,7 @@ pub struct PostgresLock {
 #[derive(Clone)]
 enum Client {
     Advisory(Arc<Advisory>),
+    Lease(Arc<Lease>),
 }
 
 impl PostgresLock {
@@ -47,6 +49,7 @@ impl PostgresLock {
         let shown: Arc<str> = config.shown.as_str().into();
         let client = match config.mode {
             Mode::Advisory => Client::Advisory(Advisory::connect(config, control, facts).await?),
+            Mode::Lease => Client::Lease(Lease::connect(config, control).await?),
             mode => return Err(lockyard_api::Error::unsupported(format!("lock={} is not built yet", mode.as_str()))),
         };
         Ok(Self { client, shown })
@@ -58,6 +61,7 @@ macro_rules! forward {
     ($self:ident, $client:ident => $call:expr) => {
         match &$self.client {
             Client::Advisory($client) => $call,
+            Client::Lease($client) => $call,
         }
     };
 }

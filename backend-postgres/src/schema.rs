@@ -35,10 +35,12 @@ impl Schema {
         let objects = match mode {
             Mode::Advisory => &["token"][..],
             Mode::Row => &["token", "row"],
-            Mode::Lease => &["token", "lease", "waiter"],
+            Mode::Lease => &["token", "lease", "waiter", "take_lease_1", "give_lease_1"],
         };
         let wanted: Vec<String> = objects.iter().map(|object| self.name(object)).collect();
-        let query = sqlx::query("SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest($1::text[]) AS name");
+        let query = sqlx::query(
+            "SELECT bool_and(to_regclass(name) IS NOT NULL OR to_regproc(name) IS NOT NULL) FROM unnest($1::text[]) AS name",
+        );
         let row = control.row(query.bind(wanted), "looking for the schema").await?;
         let there = row.map(|row| column::<Option<bool>>(&row, 0)).transpose()?.flatten().unwrap_or(false);
         if there {

@@ -166,6 +166,17 @@ impl PostgresHarness {
         let row = self.ask(sqlx::query(sql).bind(packed).bind(objsubid)).await?;
         usize::try_from(row.try_get::<i64, _>(0).ok()?).ok()
     }
+
+    async fn lease_entries(&self, name: &LockName) -> Option<usize> {
+        let sql = self.sql(
+            "SELECT (SELECT count(*) FROM {schema}.lease WHERE namespace = $1 AND name = $2 \
+             AND expires_at > clock_timestamp()) + (SELECT count(*) FROM {schema}.waiter WHERE namespace = $1 \
+             AND name = $2 AND expires_at > clock_timestamp())",
+        );
+        let namespace = self.config.options.namespace.as_str().to_owned();
+        let row = self.ask(sqlx::query(sql).bind(namespace).bind(name.as_str().to_owned())).await?;
+        usize::try_from(row.try_get::<i64, _>(0).ok()?).ok()
+    }
 }
 
 #[async_trait]
@@ -195,8 +206,17 @@ impl Harness for PostgresHarness {
         self.config.options.op_timeout
     }
 
-    async fn revoke(&self, _claim: &Claim) -> Fault {
-        Fault::not_offered("nobody but its own session can give a lock of a session back")
+    async fn revoke(&self, claim: &Claim) -> Fault {
+        if self.config.mode != Mode::Lease {
+            return Fault::not_offered("nobody but its own session can give a lock of a session back");
+        }
+        let sql = self.sql("DELETE FROM {schema}.lease WHERE namespace = $1 AND name = $2 AND owner = $3 RETURNING 1");
+        let namespace = self.config.options.namespace.as_str().to_owned();
+        let delete = sqlx::query(sql).bind(namespace).bind(claim.name.as_str().to_owned());
+        match self.ask(delete.bind(claim.owner.to_string())).await {
+            Some(_) => Fault::Done,
+            None => Fault::not_offered("there is no such row"),
+        }
     }
 
     async fn end_session(&self, client: &Client) -> Fault {
@@ -211,7 +231,8 @@ impl Harness for PostgresHarness {
     async fn entries(&self, name: &LockName) -> Option<usize> {
         match self.config.mode {
             Mode::Advisory => self.advisory_entries(name).await,
-            _ => None,
+            Mode::Lease => self.lease_entries(name).await,
+            Mode::Row => None,
         }
     }
 

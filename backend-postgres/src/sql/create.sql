@@ -26,7 +26,8 @@ CREATE TABLE IF NOT EXISTS {schema}.lease (
     PRIMARY KEY (namespace, name)
 ) WITH (fillfactor = 50);
 
--- Lease mode: who waits, and on which channel it listens. An entry that is not refreshed is dead.
+-- Lease mode: who waits, and on which channel it listens (empty: on none, it asks). An entry that is not refreshed is dead.
+-- Entries of a name are only touched by who has locked the name's row in lease.
 CREATE TABLE IF NOT EXISTS {schema}.waiter (
     place bigint GENERATED ALWAYS AS IDENTITY,
     namespace text NOT NULL,
@@ -42,4 +43,130 @@ CREATE TABLE IF NOT EXISTS {schema}.waiter (
     PRIMARY KEY (namespace, name, place),
     UNIQUE (namespace, name, owner)
 );
+
+-- Takes a name, or a place in its queue (listener is not null), in one round trip.
+--
+-- outcome: 1 held by the claim, 0 busy or queued. rest: how long the present lease still runs, in milliseconds.
+-- The clock is read, and the token drawn, after the row was waited for: never through EXCLUDED.
+CREATE OR REPLACE FUNCTION {schema}.take_lease_1(
+    a_namespace text, a_name text, a_owner text, a_ttl bigint, a_label text, a_origin text,
+    a_channel text, a_listener_pid integer, a_listener_started bigint,
+    OUT outcome integer, OUT number bigint, OUT rest bigint, OUT ahead bigint
+) LANGUAGE plpgsql AS $lockyard$
+DECLARE
+    a_lease CONSTANT interval := a_ttl * interval '1 millisecond';
+    queues CONSTANT boolean := a_channel IS NOT NULL;
+    held_until timestamptz;
+BEGIN
+    outcome := 0;
+    ahead := 0;
+    -- A look that locks nothing: a busy try neither writes nor stands in the holder's way.
+    IF NOT queues THEN
+        SELECT l.expires_at INTO held_until FROM {schema}.lease l
+            WHERE l.namespace = a_namespace AND l.name = a_name AND l.owner <> a_owner
+            AND l.expires_at > clock_timestamp();
+        IF FOUND THEN
+            rest := extract(epoch FROM held_until - clock_timestamp()) * 1000;
+            RETURN;
+        END IF;
+    END IF;
+    LOOP
+        INSERT INTO {schema}.lease AS l (namespace, name, owner, token, expires_at, since, label, origin)
+            SELECT a_namespace, a_name, a_owner,
+                -- Drawn here only for a name that has no row: with one, the number comes from below.
+                CASE WHEN EXISTS (SELECT FROM {schema}.lease k WHERE k.namespace = a_namespace AND k.name = a_name)
+                    THEN NULL ELSE {token} END,
+                clock_timestamp() + a_lease, clock_timestamp(), a_label, a_origin
+        ON CONFLICT (namespace, name) DO UPDATE SET
+            token = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp() AND l.token IS NOT NULL
+                THEN l.token ELSE {token} END,
+            since = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp()
+                THEN l.since ELSE clock_timestamp() END,
+            owner = a_owner, expires_at = clock_timestamp() + a_lease, label = a_label, origin = a_origin
+        WHERE l.owner = a_owner OR l.expires_at <= clock_timestamp()
+        RETURNING l.token INTO number;
+        IF NOT FOUND THEN
+            EXIT;
+        ELSIF number IS NOT NULL THEN
+            outcome := 1;
+            rest := a_ttl;
+            IF queues THEN
+                DELETE FROM {schema}.waiter w
+                    WHERE w.namespace = a_namespace AND w.name = a_name AND w.owner = a_owner;
+            END IF;
+            RETURN;
+        END IF;
+        -- The row was removed between the look and the insert: it is ours now, without a number yet.
+    END LOOP;
+    -- The row is locked from here to the end, held by another.
+    SELECT extract(epoch FROM l.expires_at - clock_timestamp()) * 1000 INTO rest FROM {schema}.lease l
+        WHERE l.namespace = a_namespace AND l.name = a_name;
+    IF NOT queues THEN
+        RETURN;
+    END IF;
+    -- A place in the queue that is lost in a crash is taken again by its owner.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    DELETE FROM {schema}.waiter w
+        WHERE w.namespace = a_namespace AND w.name = a_name AND w.expires_at < clock_timestamp() AND w.owner <> a_owner;
+    INSERT INTO {schema}.waiter AS w (namespace, name, owner, ttl, channel, listener_pid, listener_started,
+            label, origin, expires_at)
+        VALUES (a_namespace, a_name, a_owner, a_lease, a_channel, a_listener_pid, a_listener_started,
+            a_label, a_origin, clock_timestamp() + a_lease)
+    ON CONFLICT (namespace, name, owner) DO UPDATE SET channel = a_channel, listener_pid = a_listener_pid,
+        listener_started = a_listener_started, expires_at = clock_timestamp() + a_lease;
+    SELECT count(*) INTO ahead FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name
+        AND w.place < (SELECT m.place FROM {schema}.waiter m
+            WHERE m.namespace = a_namespace AND m.name = a_name AND m.owner = a_owner);
+END $lockyard$;
+
+-- Undoes what an owner has on a name, and hands the name to the first waiter that lives, in one round trip.
+--
+-- Answers 2 for a hold, 1 for a place in the queue, 0 for nothing. The waiters are read by a statement of its own after the
+-- row is locked: one that queued before is seen, one that queues later waits for the row and finds the name free.
+CREATE OR REPLACE FUNCTION {schema}.give_lease_1(a_namespace text, a_name text, a_owner text) RETURNS integer
+LANGUAGE plpgsql AS $lockyard$
+DECLARE
+    holder record;
+    next record;
+    number bigint;
+    answer integer := 0;
+BEGIN
+    SELECT l.owner, l.expires_at > clock_timestamp() AS live INTO holder FROM {schema}.lease l
+        WHERE l.namespace = a_namespace AND l.name = a_name FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.owner = a_owner;
+    IF FOUND THEN
+        answer := 1;
+    END IF;
+    IF holder.owner <> a_owner THEN
+        RETURN answer;
+    END IF;
+    IF holder.live THEN
+        answer := 2;
+    END IF;
+    LOOP
+        DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.place =
+                (SELECT min(m.place) FROM {schema}.waiter m WHERE m.namespace = a_namespace AND m.name = a_name)
+            RETURNING w.* INTO next;
+        EXIT WHEN NOT FOUND;
+        IF next.expires_at > clock_timestamp() AND (next.channel = '' OR EXISTS (
+            -- A role that may not see when a process started cannot tell it from a later one of its number.
+            SELECT FROM pg_stat_get_activity(next.listener_pid) a WHERE
+                coalesce((extract(epoch FROM a.backend_start) * 1000000)::bigint = next.listener_started, true))) THEN
+            UPDATE {schema}.lease l SET owner = next.owner, token = {token}, since = clock_timestamp(),
+                expires_at = clock_timestamp() + next.ttl, label = next.label, origin = next.origin
+                WHERE l.namespace = a_namespace AND l.name = a_name RETURNING l.token INTO number;
+            IF next.channel <> '' THEN
+                PERFORM pg_notify(next.channel, next.owner || ' ' || number);
+            END IF;
+            RETURN answer;
+        END IF;
+    END LOOP;
+    IF holder.live THEN
+        UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = a_namespace AND l.name = a_name;
+    END IF;
+    RETURN answer;
+END $lockyard$;
 COMMIT;
