@@ -82,7 +82,8 @@ pub async fn run(plan: &Plan, targets: &[Target], progress: &dyn Progress) -> Me
     measured.cells = cells(plan, &runners);
     let mut steps = order(plan, &measured.cells).into_iter().enumerate();
     let of = steps.len();
-    let mut names = fastrand::Rng::with_seed(plan.seed ^ fastrand::u64(..));
+    // Names are new in every run, whatever the seed: a joined server may keep something of the last one.
+    let mut names = fastrand::Rng::new();
     measured.cancelled = loop {
         let Some((done, (at, trial))) = steps.next() else { break false };
         let cell = &mut measured.cells[at];

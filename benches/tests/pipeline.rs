@@ -3,37 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard_api::{DistributedLock, Namespace};
 use lockyard_benches::report::{Check, Conformance, Report, Skipped, Tool};
 use lockyard_benches::{Connect, Plan, Progress, Silent, Suite, Target, run};
-use lockyard_memory::MemoryConfig;
-use lockyard_redis::{RedisConfig, RedisLock};
 use lockyard_testbed::{Server, Service};
 
-fn memory() -> Target {
-    let server = MemoryConfig::from_url("memory:").expect("a URL").server();
-    let connect: Connect = Arc::new(move || {
-        let lock: Arc<dyn DistributedLock> = Arc::new(server.connect(Namespace::default()));
-        Box::pin(async move { Ok(lock) })
-    });
-    Target::new("memory", "memory", "fifo", "memory:", connect)
-}
+#[path = "../support/targets.rs"]
+mod targets;
 
-fn redis_at(url: &str) -> Connect {
-    let url = url.to_owned();
-    Arc::new(move || {
-        let url = url.clone();
-        Box::pin(async move {
-            let lock = RedisLock::connect(RedisConfig::from_url(&url)?).await?;
-            Ok(Arc::new(lock) as Arc<dyn DistributedLock>)
-        })
-    })
-}
-
-async fn redis() -> Option<Target> {
-    let server = Arc::new(Server::start_or_skip(Service::Redis).await.expect("a server that is there starts")?);
-    let url = format!("{}?namespace=pipeline-{}", server.lock_url(), std::process::id());
-    Some(Target::new("redis", "redis", "single", &url, redis_at(&url)).with_server(server))
+async fn started(ids: &[&str]) -> Vec<Target> {
+    let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+    targets::start(&ids, false).await
 }
 
 fn short() -> Plan {
@@ -65,7 +44,7 @@ fn completed(mut report: Report) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_report_of_memory_and_redis_is_complete_and_valid() {
-    let targets: Vec<Target> = [Some(memory()), redis().await].into_iter().flatten().collect();
+    let targets = started(&["memory", "redis"]).await;
     let measured = run(&short(), &targets, &Silent::new()).await;
     let tool = Tool::new(env!("CARGO_PKG_VERSION"), "0123abc");
     let report = completed(Report::new(tool, "lockyard compare --seed 7", &short(), &measured));
@@ -84,6 +63,25 @@ async fn a_report_of_memory_and_redis_is_complete_and_valid() {
     let json = report.to_json();
     let again = Report::from_json(&json).expect("a report reads back");
     assert_eq!((&again, again.to_json()), (&report, json), "the same report gives the same bytes");
+    check_page(&again);
+    assert!(again.to_markdown().contains("| memory |"));
+}
+
+/// Self-contained, the same each time, and no text of a result breaks out of its place.
+fn check_page(report: &Report) {
+    let page = report.to_html().expect("a page");
+    assert_eq!(page, report.to_html().expect("a page"), "the same report gives the same bytes");
+    for outside in ["http://", "https://", "src=", "url(", "@import", "<link"] {
+        assert!(!page.contains(outside), "the page asks for something outside: {outside}");
+    }
+    assert_eq!(page.matches("</script>").count(), 1, "a reason ended the data");
+    assert!(page.contains("freeze &#60;x&#62; &#38; &#34;y&#34;") && page.contains("default-src 'none'"));
+    let data = page.split_once("id=\"report-data\">").expect("the data").1.split_once("</script>").expect("its end").0;
+    assert_eq!(Report::from_json(data).expect("the data in the page").to_json(), report.to_json());
+    for (open, close) in [("<table>", "</table>"), ("<section ", "</section>"), ("<svg ", "</svg>"), ("<tr>", "</tr>")] {
+        assert_eq!(page.matches(open).count(), page.matches(close).count(), "{open}");
+    }
+    assert_eq!(page.matches("<caption>").count(), page.matches("<table>").count());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +93,7 @@ async fn waiters_cost_a_counting_redis_next_to_nothing() {
     };
     let server = Arc::new(server);
     let url = server.lock_url();
-    let target = Target::new("redis", "redis", "single", &url, redis_at(&url)).with_counted(server, redis_at(&url));
+    let target = Target::new("redis", "redis", "single", &url, targets::connect(&url)).with_counted(server, targets::connect(&url));
     let mut plan = short().only(["waiting_cost"]);
     plan.waiting = Duration::from_millis(500);
     let report = Report::new(Tool::default(), "", &plan, &run(&plan, &[target], &Silent::new()).await);
@@ -132,7 +130,7 @@ impl Progress for Impatient {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_ended_keeps_what_it_measured() {
     let plan = short().only(["uncontended", "handoff"]).with_slice(Duration::from_millis(300));
-    let measured = run(&plan, &[memory()], &Impatient(0.into())).await;
+    let measured = run(&plan, &started(&["memory"]).await, &Impatient(0.into())).await;
     let report = Report::new(Tool::default(), "", &plan, &measured);
     assert!(report.cancelled);
     assert_eq!(report.scenarios[0].results[0].trials, 1);

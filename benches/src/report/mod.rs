@@ -1,6 +1,7 @@
 //! The report: data, and what is rendered from it.
 
 mod build;
+mod csv;
 mod goals;
 mod html;
 mod markdown;

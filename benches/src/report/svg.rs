@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::table::Drawing;
 use super::text;
 use crate::stats::Estimate;
 
@@ -60,7 +61,11 @@ impl Axis {
 }
 
 impl Chart<'_> {
-    pub(super) fn to_svg(&self) -> String {
+    pub(super) fn draw(&self) -> Drawing {
+        Drawing { caption: self.title.to_owned(), reading: self.desc.to_owned(), svg: self.to_svg() }
+    }
+
+    fn to_svg(&self) -> String {
         let all = self.marks.iter().flat_map(|mark| [Some(mark.value.lo), Some(mark.value.hi), mark.floor]);
         let axis = Axis::over(all.flatten());
         let height = TOP + ROW * crate::stats::as_f64(self.marks.len()) + 8.0;

@@ -74,6 +74,16 @@ impl Table {
     }
 }
 
+/// A drawn chart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Drawing {
+    pub(super) caption: String,
+    /// How to read it.
+    pub(super) reading: String,
+    /// Every text in it is escaped.
+    pub(super) svg: String,
+}
+
 /// A part of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Section {
@@ -83,8 +93,7 @@ pub(super) struct Section {
     /// How to read what follows.
     pub(super) text: Vec<String>,
     pub(super) tables: Vec<Table>,
-    /// SVG, made here and nowhere else: every text in it is escaped.
-    pub(super) charts: Vec<String>,
+    pub(super) charts: Vec<Drawing>,
 }
 
 impl Section {

@@ -3,7 +3,7 @@
 use crate::report::goals::{Verdict, key};
 use crate::report::model::{Report, ScenarioResult, ScenarioResults};
 use crate::report::svg::{Chart, Mark};
-use crate::report::table::{Cell, Section, Table, Tone};
+use crate::report::table::{Cell, Drawing, Section, Table, Tone};
 use crate::report::text;
 use crate::stats::Estimate;
 
@@ -35,13 +35,13 @@ fn chart(
     scenario: &ScenarioResults,
     figure: impl Fn(&ScenarioResult) -> Option<Estimate>,
     floor: impl Fn(&crate::report::model::FloorFigures) -> f64,
-) -> Option<String> {
+) -> Option<Drawing> {
     let marks = scenario.results.iter().filter_map(|result| {
         let value = figure(result)?;
         Some(Mark { label: result.backend.clone(), value, floor: result.floor.as_ref().map(&floor) })
     });
     let marks: Vec<Mark> = marks.filter(|mark| mark.value.lo > 0.0).collect();
-    (!marks.is_empty()).then(|| Chart { title, unit, desc, marks }.to_svg())
+    (!marks.is_empty()).then(|| Chart { title, unit, desc, marks }.draw())
 }
 
 fn table(scenario: &ScenarioResults) -> Table {
