@@ -9,7 +9,7 @@
 
 local call, pcall = redis.call, redis.pcall
 local LARGEST = 9007199254740991  -- 2^53 - 1: beyond it adding one changes nothing
-local MONTH = 2592000000          -- ms; a counter unused for so long may go, the clock keeps tokens rising
+local MONTH = '2592000000'        -- ms; a counter unused for so long may go, the clock keeps tokens rising
 local LOOKS = 64                  -- entries looked at in one call
 local GRACE = 1000                -- ms that an entry stays at least, whatever its ttl
 
