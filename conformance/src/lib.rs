@@ -29,6 +29,7 @@
 //! | `LOCKYARD_TIME_FACTOR` | multiplies every upper bound (default 1) |
 //! | `LOCKYARD_JSON`, `LOCKYARD_JUNIT` | files to write the results to |
 
+mod bench;
 mod check;
 mod checks;
 mod context;

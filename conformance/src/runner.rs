@@ -5,15 +5,13 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Failed};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::RwLock;
 
-use crate::suite::run_gated;
-use crate::{Check, CheckOutcome, CheckResult, Context, Harness, Suite, report};
+use crate::bench::Bench;
+use crate::{Harness, Suite, report};
 
 /// Why there is no harness to run the suite on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +41,15 @@ impl From<lockyard_api::Error> for NoHarness {
     }
 }
 
-type Made = Pin<Box<dyn Future<Output = Result<Arc<dyn Harness>, NoHarness>> + Send>>;
+pub(crate) type Made = Pin<Box<dyn Future<Output = Result<Arc<dyn Harness>, NoHarness>> + Send>>;
 
 /// Runs the suite on one backend.
 #[must_use]
 pub struct Runner {
-    id: String,
-    word: String,
-    make: Box<dyn Fn() -> Made + Send + Sync>,
-    expected: BTreeMap<String, String>,
+    pub(crate) id: String,
+    pub(crate) word: String,
+    pub(crate) make: Box<dyn Fn() -> Made + Send + Sync>,
+    pub(crate) expected: BTreeMap<String, String>,
 }
 
 impl Runner {
@@ -105,7 +103,8 @@ pub fn main(runners: impl IntoIterator<Item = Runner>) -> ExitCode {
     // Checks mostly wait: many more than the machine has cores run at once.
     args.test_threads.get_or_insert(32);
     let stage = Arc::new(Stage::default());
-    let benches: Vec<Arc<Bench>> = runners.into_iter().map(|runner| Arc::new(Bench::new(runner))).collect();
+    let required = std::env::var("LOCKYARD_REQUIRE").unwrap_or_default();
+    let benches: Vec<_> = runners.into_iter().map(|runner| Arc::new(Bench::new(runner, &required))).collect();
     let suite = Suite::v1();
     let unknown = benches.iter().find_map(|bench| bench.unknown(&suite));
     if let Some(unknown) = unknown {
@@ -114,7 +113,7 @@ pub fn main(runners: impl IntoIterator<Item = Runner>) -> ExitCode {
     }
     let trials = benches.iter().flat_map(|bench| bench.trials(&suite, &stage)).collect();
     let conclusion = libtest_mimic::run(&args, trials);
-    let results: Vec<_> = benches.iter().map(|bench| (bench.runner.id.as_str(), bench.take_results())).collect();
+    let results: Vec<_> = benches.iter().map(|bench| (bench.id(), bench.take_results())).collect();
     let written = report::write(suite.version(), &results);
     stage.end(&benches);
     match written {
@@ -128,12 +127,12 @@ pub fn main(runners: impl IntoIterator<Item = Runner>) -> ExitCode {
 
 /// The runtime that all trials share, made by the first.
 #[derive(Default)]
-struct Stage {
+pub(crate) struct Stage {
     runtime: OnceLock<Result<Runtime, String>>,
 }
 
 impl Stage {
-    fn runtime(&self) -> Result<&Runtime, Failed> {
+    pub(crate) fn runtime(&self) -> Result<&Runtime, Failed> {
         let runtime =
             self.runtime.get_or_init(|| Builder::new_multi_thread().enable_all().build().map_err(|e| e.to_string()));
         runtime.as_ref().map_err(|error| Failed::from(format!("no runtime: {error}")))
@@ -144,109 +143,8 @@ impl Stage {
         let Some(Ok(runtime)) = self.runtime.get() else { return };
         runtime.block_on(async {
             for bench in benches {
-                bench.ready.lock().await.take();
+                bench.end().await;
             }
         });
-    }
-}
-
-/// One backend, its harness and the results so far.
-struct Bench {
-    runner: Runner,
-    ready: tokio::sync::Mutex<Option<Result<Context, NoHarness>>>,
-    gate: RwLock<()>,
-    results: Mutex<Vec<CheckResult>>,
-}
-
-impl Bench {
-    fn new(runner: Runner) -> Self {
-        Self { runner, ready: tokio::sync::Mutex::new(None), gate: RwLock::new(()), results: Mutex::default() }
-    }
-
-    fn unknown(&self, suite: &Suite) -> Option<String> {
-        let known = |name: &String| suite.checks().iter().any(|check| check.name == name);
-        let unknown = self.runner.expected.keys().find(|name| !known(name))?;
-        Some(format!("{}: the suite has no check {unknown:?} that could be expected to fail", self.runner.id))
-    }
-
-    fn trials(self: &Arc<Self>, suite: &Suite, stage: &Arc<Stage>) -> Vec<Trial> {
-        let trial = |check: &Check| {
-            let (bench, stage, check) = (Arc::clone(self), Arc::clone(stage), *check);
-            Trial::ignorable_test(format!("{}::{}", bench.runner.id, check.name), move || {
-                let result = stage.runtime()?.block_on(bench.run(check));
-                let completion = completion(&result);
-                bench.results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-                completion
-            })
-        };
-        suite.checks().iter().map(trial).collect()
-    }
-
-    async fn run(&self, check: Check) -> CheckResult {
-        let ended = |outcome, reason| CheckResult::new(&check, outcome, Some(reason), Duration::ZERO);
-        let result = match self.context().await {
-            Ok(ctx) => run_gated(check, ctx, &self.gate).await,
-            Err(NoHarness::Skip(reason)) => return ended(CheckOutcome::Ignored, reason),
-            Err(NoHarness::Failed(reason)) => return ended(CheckOutcome::Failed, reason),
-        };
-        match self.runner.expected.get(check.name) {
-            Some(reason) => expected(result, reason),
-            None => result,
-        }
-    }
-
-    /// The harness, made by the first trial that asks.
-    async fn context(&self) -> Result<Context, NoHarness> {
-        let mut ready = self.ready.lock().await;
-        if let Some(ready) = &*ready {
-            return ready.clone();
-        }
-        let made = match (self.runner.make)().await {
-            Ok(harness) => Context::new(harness).await.map_err(NoHarness::from),
-            Err(NoHarness::Skip(reason)) if self.is_required() => Err(NoHarness::Failed(format!(
-                "LOCKYARD_REQUIRE names {}, which is not here: {reason}",
-                self.runner.word
-            ))),
-            Err(no) => Err(no),
-        };
-        if let Err(NoHarness::Skip(reason)) = &made {
-            eprintln!("{}: skipped: {reason}", self.runner.id);
-        }
-        ready.insert(made).clone()
-    }
-
-    fn is_required(&self) -> bool {
-        let required = std::env::var("LOCKYARD_REQUIRE").unwrap_or_default();
-        required.split(',').any(|word| word.trim() == self.runner.word)
-    }
-
-    fn take_results(&self) -> Vec<CheckResult> {
-        std::mem::take(&mut self.results.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// A failure that is known is no news; a known failure that is gone is.
-fn expected(mut result: CheckResult, reason: &str) -> CheckResult {
-    match result.outcome {
-        CheckOutcome::Failed => {
-            let found = result.reason.take().unwrap_or_default();
-            result.reason = Some(format!("expected failure ({reason}): {found}"));
-            result.outcome = CheckOutcome::Ignored;
-        }
-        CheckOutcome::Passed => {
-            result.reason = Some(format!("passes although it is expected to fail ({reason}): remove expect_failure"));
-            result.outcome = CheckOutcome::Failed;
-        }
-        CheckOutcome::Ignored => {}
-    }
-    result
-}
-
-fn completion(result: &CheckResult) -> Result<Completion, Failed> {
-    let reason = result.reason.clone().unwrap_or_default();
-    match result.outcome {
-        CheckOutcome::Passed => Ok(Completion::Completed),
-        CheckOutcome::Ignored => Ok(Completion::ignored_with(reason)),
-        CheckOutcome::Failed => Err(Failed::from(reason)),
     }
 }

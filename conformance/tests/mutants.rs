@@ -1,15 +1,18 @@
 //! Test of the tests: backends that are wrong in one way each, which must fail exactly the checks that name their fault.
 
+#[path = "mutants/harness.rs"]
+mod harness;
 #[path = "mutants/mutant.rs"]
 mod mutant;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use harness::MutantHarness;
 use lockyard_api::Queueing::{self, Fifo, Unordered};
 use lockyard_conformance::{CheckOutcome, CheckResult, Suite};
 use lockyard_memory::MemoryLiveness::{self, Lease, Session};
-use mutant::{Fault, MutantHarness};
+use mutant::Fault;
 use tokio::task::JoinSet;
 
 /// A fault, the server that it sits on, and the checks that it must fail.
@@ -51,13 +54,25 @@ async fn faults_of_ownership() {
             Fault::ReleaseByName,
             Fifo,
             Lease,
-            &["hung::holder_loses", "loss::renew_after_takeover", "release::idempotent", "release::only_owner"],
+            &[
+                "frontend::late_release_spares_the_next",
+                "hung::holder_loses",
+                "loss::renew_after_takeover",
+                "release::idempotent",
+                "release::only_owner",
+            ],
         ),
         (
             Fault::OwnerIsTheClient,
             Fifo,
             Lease,
-            &["inspect::tells_holder", "owner::same_client", "owner::same_session_second_owner", "release::only_owner"],
+            &[
+                "frontend::excludes_without_local_queue",
+                "inspect::tells_holder",
+                "owner::same_client",
+                "owner::same_session_second_owner",
+                "release::only_owner",
+            ],
         ),
         (Fault::RenewRevives, Fifo, Lease, &["loss::renew_of_lost", "loss::revoked"]),
         (Fault::InspectAcquires, Fifo, Lease, &["inspect::takes_nothing", "inspect::tells_holder"]),
@@ -69,7 +84,7 @@ async fn faults_of_ownership() {
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_of_tokens_and_names() {
     each_fails_exactly(&[
-        (Fault::TokenReused, Fifo, Lease, &["token::rises", "token::rises_in_contention"]),
+        (Fault::TokenReused, Fifo, Lease, &["frontend::tokens_rise", "token::rises", "token::rises_in_contention"]),
         (Fault::WaiterDrawsToken, Fifo, Lease, &["token::waiter_draws_none"]),
         (Fault::RepeatDrawsToken, Fifo, Lease, &["repeat::same_token"]),
         (Fault::NameIsCut, Fifo, Lease, &["name::differ"]),
@@ -86,6 +101,7 @@ async fn faults_of_time() {
             Fifo,
             Lease,
             &[
+                "frontend::late_release_spares_the_next",
                 "hung::holder_loses",
                 "hung::waiter_does_not_block_for_long",
                 "lease::fixed_ends",
@@ -94,7 +110,12 @@ async fn faults_of_time() {
                 "wake::dead_holder",
             ],
         ),
-        (Fault::LeaseToldTooLong, Fifo, Lease, &["lease::fixed_ends", "lease::not_early"]),
+        (
+            Fault::LeaseToldTooLong,
+            Fifo,
+            Lease,
+            &["frontend::lost_before_another_enters", "lease::fixed_ends", "lease::not_early"],
+        ),
         (Fault::LeaseToldTooShort, Fifo, Lease, &["lease::granted_not_less"]),
         (Fault::RepeatKeepsOldLease, Fifo, Lease, &["repeat::fresh_lease"]),
         (Fault::BadTtlIsClamped, Fifo, Lease, &["outcome::bad_ttl_is_not_applied"]),
@@ -110,13 +131,32 @@ async fn faults_of_waiting() {
             Fault::NeverAsksAgain,
             Fifo,
             Lease,
-            &["hung::holder_loses", "hung::waiter_does_not_block_for_long", "wake::dead_holder", "wake::lost_wakeup"],
+            &[
+                "frontend::late_release_spares_the_next",
+                "hung::holder_loses",
+                "hung::waiter_does_not_block_for_long",
+                "wake::dead_holder",
+                "wake::lost_wakeup",
+            ],
         ),
         (
             Fault::LastComesFirst,
             Fifo,
             Lease,
             &["fifo::order", "repeat::queued_keeps_place", "wait::dropped_wait_keeps_place"],
+        ),
+        (
+            Fault::PlaceIsNotReleased,
+            Fifo,
+            Lease,
+            &[
+                "frontend::cancelled_acquire_leaves_nothing",
+                "frontend::cancelled_at_the_grant",
+                "frontend::timed_out_acquire_leaves_nothing",
+                "release::queued_place",
+                "wait::dropped_then_released_harms_nobody",
+                "wait::parked_wait_blocks_nobody",
+            ],
         ),
         (Fault::DropGivesUpPlace, Fifo, Lease, &["wait::dropped_wait_keeps_place"]),
         (Fault::WaitHoldsTheConnection, Fifo, Lease, &["wait::parked_wait_blocks_nobody"]),
@@ -135,9 +175,10 @@ async fn faults_of_answers_and_sessions() {
             Lease,
             &["outcome::swallowed_release", "outcome::swallowed_reply", "outcome::unreachable_is_unknown"],
         ),
+        (Fault::LostRequestIsRepeated, Fifo, Lease, &["release::delayed_request"]),
         (Fault::KindIsIgnored, Fifo, Lease, &["outcome::unsupported_kind"]),
         (Fault::StaleSessionIsTaken, Fifo, Session, &["repeat::later_session", "stale::no_grant_from_earlier_session"]),
-        (Fault::SessionLossIsSilent, Fifo, Session, &["loss::revoked", "loss::session"]),
+        (Fault::SessionLossIsSilent, Fifo, Session, &["frontend::renewal_keeps", "loss::revoked", "loss::session"]),
     ])
     .await;
 }

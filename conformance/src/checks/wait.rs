@@ -54,7 +54,7 @@ async fn dropped_then_released_harms_nobody(ctx: &Context) -> Checked {
     b.lock.release(&second).await?;
     stands(a.lock.renew(&first).await?)?;
     a.lock.release(&first).await?;
-    acquire(&*c.lock, &third, ctx.recheck(&third)).await?;
+    acquire(&*c.lock, &third, ctx.wake(&third)).await?;
     if let Some(entries) = ctx.harness().entries(&name).await {
         ensure!(entries == 1, "a holder and a waiter that gave up are {entries} entries on the server");
     }

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use lockyard_api::{
     Attempt, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken, Grant, Holder, IfBusy, Kind,
-    Liveness, LockName, Namespace, Owner, Queueing, Release, Renewal, Result, Session, Wake, async_trait,
+    Liveness, LockName, Owner, Release, Renewal, Result, Session, Wake, async_trait,
 };
-use lockyard_conformance::{Client, Fault as Made, Harness};
-use lockyard_memory::testing::MemoryHarness;
-use lockyard_memory::{MemoryLiveness, MemoryLock};
+use lockyard_memory::MemoryLock;
 use tokio::sync::Mutex as AsyncMutex;
 
 /// What is wrong.
@@ -41,87 +39,22 @@ pub(crate) enum Fault {
     FullQueueAdmits,
     NotAppliedIsGuessed,
     KindIsIgnored,
+    PlaceIsNotReleased,
+    LostRequestIsRepeated,
     StaleSessionIsTaken,
     SessionLossIsSilent,
 }
 
 /// What the wrong clients of one server share.
 #[derive(Debug, Default)]
-struct Shared {
+pub(crate) struct Shared {
     first_token: Mutex<HashMap<LockName, FencingToken>>,
     grants: Mutex<HashMap<Owner, Grant>>,
     queues: AsyncMutex<HashMap<LockName, Vec<(MemoryLock, Claim)>>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct MutantHarness {
-    inner: MemoryHarness,
-    fault: Fault,
-    shared: Arc<Shared>,
-}
-
-impl MutantHarness {
-    pub(crate) fn new(fault: Fault, queue: Queueing, liveness: MemoryLiveness) -> Self {
-        Self { inner: MemoryHarness::new(queue, liveness), fault, shared: Arc::default() }
-    }
-
-    fn client(&self, inner: MemoryLock, namespace: &str) -> Client {
-        let link = Arc::clone(inner.link());
-        let mutant = Mutant {
-            inner: inner.clone(),
-            fault: self.fault,
-            owner: Owner::random(),
-            namespace: namespace.to_owned(),
-            connection: AsyncMutex::new(()),
-            shared: Arc::clone(&self.shared),
-        };
-        Client::new(mutant).with_own(inner).with_link(link)
-    }
-}
-
-#[async_trait]
-impl Harness for MutantHarness {
-    async fn connect(&self) -> Result<Client> {
-        Ok(self.client(self.inner.client(), ""))
-    }
-
-    async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
-        if self.fault == Fault::NamespaceIsGlued {
-            return Ok(Some(self.client(self.inner.client(), namespace)));
-        }
-        Ok(Some(self.client(self.inner.client_in(Namespace::new(namespace)?), "")))
-    }
-
-    fn ttl(&self) -> Duration {
-        self.inner.ttl()
-    }
-
-    fn op_timeout(&self) -> Duration {
-        self.inner.op_timeout()
-    }
-
-    async fn revoke(&self, claim: &Claim) -> Made {
-        // The record of the name is meant, whoever the wrong client says that it is.
-        let holder = self.inner.client().inspect(&claim.name).await;
-        let owner = holder.ok().flatten().and_then(|holder| holder.owner).unwrap_or(claim.owner);
-        self.inner.revoke(&claim.clone().with_owner(owner)).await
-    }
-
-    async fn end_session(&self, client: &Client) -> Made {
-        self.inner.end_session(client).await
-    }
-
-    async fn entries(&self, name: &LockName) -> Option<usize> {
-        self.inner.entries(name).await
-    }
-
-    async fn last_token(&self, name: &LockName) -> Option<u64> {
-        self.inner.last_token(name).await
-    }
-}
-
-#[derive(Debug)]
-struct Mutant {
+pub(crate) struct Mutant {
     inner: MemoryLock,
     fault: Fault,
     owner: Owner,
@@ -135,6 +68,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Mutant {
+    pub(crate) fn new(inner: MemoryLock, fault: Fault, namespace: &str, shared: Arc<Shared>) -> Self {
+        let (owner, connection) = (Owner::random(), AsyncMutex::new(()));
+        Self { inner, fault, owner, namespace: namespace.to_owned(), connection, shared }
+    }
+
     /// The claim as the wrong backend sends it.
     fn sent(&self, claim: &Claim) -> Claim {
         let range = self.inner.capabilities().ttl;
@@ -169,7 +107,7 @@ impl Mutant {
                     grant.token.map(|new| *lock(&self.shared.first_token).entry(claim.name.clone()).or_insert(new));
             }
             (Fault::NeverExpires, Liveness::Lease { ttl }) => *ttl = claim.ttl,
-            (Fault::LeaseToldTooLong, Liveness::Lease { ttl }) => *ttl = ttl.mul_f64(1.1),
+            (Fault::LeaseToldTooLong, Liveness::Lease { ttl }) => *ttl = ttl.mul_f64(1.25),
             (Fault::LeaseToldTooShort, Liveness::Lease { ttl }) => *ttl /= 2,
             (Fault::SessionLossIsSilent, Liveness::Session(watch)) => {
                 let (valid_from, ttl) = watch.lease();
@@ -222,8 +160,11 @@ impl Mutant {
             return Ok(());
         }
         for (client, waiting) in queue.iter().rev() {
-            client.release(waiting).await?;
-            let _ = client.try_acquire(waiting).await?;
+            // Whoever holds the name by now does not wait any more.
+            if client.renew(waiting).await? == Renewal::Lost {
+                client.release(waiting).await?;
+                let _ = client.try_acquire(waiting).await?;
+            }
         }
         queue.push((self.inner.clone(), claim.clone()));
         Ok(())
@@ -280,6 +221,14 @@ impl DistributedLock for Mutant {
             self.inner.release(&sent).await?;
             attempt = self.inner.try_acquire(&sent).await;
         }
+        if self.fault == Fault::LostRequestIsRepeated && attempt.is_err() && self.inner.link().is_silent() {
+            let (inner, lost) = (self.inner.clone(), sent.clone().with_owner(Owner::random()));
+            tokio::spawn(async move {
+                while inner.try_acquire(&lost).await.is_err() || inner.renew(&lost).await.is_ok() {
+                    Clock::system().sleep(Duration::from_millis(50)).await;
+                }
+            });
+        }
         if matches!(attempt, Ok(Attempt::Granted(_))) {
             self.leave_queue(&sent).await;
         }
@@ -321,12 +270,16 @@ impl DistributedLock for Mutant {
         let sent = self.sent(claim);
         let renewal = self.inner.renew(&sent).await.map_err(|error| self.error(error))?;
         match (self.fault, renewal) {
-            (Fault::RenewRevives, Renewal::Lost) => match self.inner.try_acquire(&sent).await? {
-                Attempt::Granted(grant) => Ok(Renewal::Renewed { ttl: claim.ttl, valid_from: grant.valid_from }),
-                _ => Ok(Renewal::Lost),
-            },
+            (Fault::RenewRevives, Renewal::Lost) => {
+                let mut again = sent;
+                again.if_busy = IfBusy::Leave;
+                match self.inner.try_acquire(&again).await? {
+                    Attempt::Granted(grant) => Ok(Renewal::Renewed { ttl: claim.ttl, valid_from: grant.valid_from }),
+                    _ => Ok(Renewal::Lost),
+                }
+            }
             (Fault::LeaseToldTooLong, Renewal::Renewed { ttl, valid_from }) => {
-                Ok(Renewal::Renewed { ttl: ttl.mul_f64(1.1), valid_from })
+                Ok(Renewal::Renewed { ttl: ttl.mul_f64(1.25), valid_from })
             }
             (_, renewal) => Ok(renewal),
         }
@@ -336,7 +289,12 @@ impl DistributedLock for Mutant {
         let _connection = self.connection.lock().await;
         let sent = self.sent(claim);
         self.leave_queue(&sent).await;
+        // No hand-over while the queue is turned round.
+        let _queues = self.shared.queues.lock().await;
         lock(&self.shared.grants).remove(&claim.owner);
+        if self.fault == Fault::PlaceIsNotReleased && self.inner.renew(&sent).await? == Renewal::Lost {
+            return Ok(Release::NotHeld);
+        }
         let release = self.inner.release(&sent).await.map_err(|error| self.error(error))?;
         if self.fault == Fault::ReleaseByName
             && release == Release::NotHeld
@@ -353,7 +311,6 @@ impl DistributedLock for Mutant {
         match (self.fault, &mut holder) {
             (Fault::InspectAcquires, None) => {
                 let claim = Claim::new(name, Duration::from_secs(20));
-                debug_assert_eq!(claim.if_busy, IfBusy::Leave);
                 let _ = self.inner.try_acquire(&claim).await?;
             }
             // What the server knows of the lease is not what the claim was told.

@@ -1,0 +1,71 @@
+//! The wrong clients as a backend under test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockyard_api::{Claim, DistributedLock, LockName, Namespace, Queueing, Result, async_trait};
+use lockyard_conformance::{Client, Fault as Made, Harness};
+use lockyard_memory::testing::MemoryHarness;
+use lockyard_memory::{MemoryLiveness, MemoryLock};
+
+use crate::mutant::{Fault, Mutant, Shared};
+
+#[derive(Debug)]
+pub(crate) struct MutantHarness {
+    inner: MemoryHarness,
+    fault: Fault,
+    shared: Arc<Shared>,
+}
+
+impl MutantHarness {
+    pub(crate) fn new(fault: Fault, queue: Queueing, liveness: MemoryLiveness) -> Self {
+        Self { inner: MemoryHarness::new(queue, liveness), fault, shared: Arc::default() }
+    }
+
+    fn client(&self, inner: MemoryLock, namespace: &str) -> Client {
+        let link = Arc::clone(inner.link());
+        let mutant = Mutant::new(inner.clone(), self.fault, namespace, Arc::clone(&self.shared));
+        Client::new(mutant).with_own(inner).with_link(link)
+    }
+}
+
+#[async_trait]
+impl Harness for MutantHarness {
+    async fn connect(&self) -> Result<Client> {
+        Ok(self.client(self.inner.client(), ""))
+    }
+
+    async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
+        if self.fault == Fault::NamespaceIsGlued {
+            return Ok(Some(self.client(self.inner.client(), namespace)));
+        }
+        Ok(Some(self.client(self.inner.client_in(Namespace::new(namespace)?), "")))
+    }
+
+    fn ttl(&self) -> Duration {
+        self.inner.ttl()
+    }
+
+    fn op_timeout(&self) -> Duration {
+        self.inner.op_timeout()
+    }
+
+    async fn revoke(&self, claim: &Claim) -> Made {
+        // The record of the name is meant, whoever the wrong client says that it is.
+        let holder = self.inner.client().inspect(&claim.name).await;
+        let owner = holder.ok().flatten().and_then(|holder| holder.owner).unwrap_or(claim.owner);
+        self.inner.revoke(&claim.clone().with_owner(owner)).await
+    }
+
+    async fn end_session(&self, client: &Client) -> Made {
+        self.inner.end_session(client).await
+    }
+
+    async fn entries(&self, name: &LockName) -> Option<usize> {
+        self.inner.entries(name).await
+    }
+
+    async fn last_token(&self, name: &LockName) -> Option<u64> {
+        self.inner.last_token(name).await
+    }
+}
