@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::front::WatchId;
 use crate::front::hold::{Hold, Standing};
 use crate::front::release;
 use crate::front::turn::Turn;
@@ -21,7 +22,7 @@ use crate::{Claim, FencingToken, Grant, LockName, LostReason, Operation, Release
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct Guard {
     hold: Arc<Hold>,
-    watch: Option<u64>,
+    watch: Option<WatchId>,
     token: Option<FencingToken>,
     /// Gone once the release has begun.
     turn: Option<Turn>,

@@ -1,12 +1,6 @@
 //! The owner of a claim.
 
-use std::cell::RefCell;
 use std::fmt;
-
-thread_local! {
-    /// Owners drawn ahead: one call of the system's generator costs more than the rest of an acquire's bookkeeping.
-    static POOL: RefCell<Vec<Owner>> = const { RefCell::new(Vec::new()) };
-}
 
 /// One server-side claim: 128 random bits, new for every acquisition.
 ///
@@ -19,7 +13,7 @@ impl Owner {
     /// A new owner that nobody has had before.
     #[must_use]
     pub fn random() -> Self {
-        POOL.with_borrow_mut(|pool| pool.pop().unwrap_or_else(|| refill(pool)))
+        Self(rand::random())
     }
 
     /// An owner with these bits, for tests and for reading back what a server keeps.
@@ -36,18 +30,6 @@ impl Owner {
         }
         u128::from_str_radix(text, 16).ok().map(Self)
     }
-}
-
-fn refill(pool: &mut Vec<Owner>) -> Owner {
-    let mut bytes = [0_u8; 16 * 32];
-    // A kernel without a generator (none that this runs on) leaves the thread's, which is seeded apart for each
-    // thread and process.
-    if getrandom::fill(&mut bytes).is_err() {
-        return Owner(fastrand::u128(..));
-    }
-    let (chunks, _) = bytes.as_chunks::<16>();
-    pool.extend(chunks.iter().map(|chunk| Owner(u128::from_ne_bytes(*chunk))));
-    pool.pop().unwrap_or_else(|| Owner(fastrand::u128(..)))
 }
 
 impl fmt::Display for Owner {

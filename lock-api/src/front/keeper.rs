@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use slab::Slab;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -33,8 +34,7 @@ struct Shared {
 #[derive(Default)]
 struct Table {
     tick: u64,
-    entries: Vec<Option<(u64, Arc<dyn Adopt>)>>,
-    free: Vec<usize>,
+    entries: Slab<(u64, Arc<dyn Adopt>)>,
     entered: bool,
     asleep: bool,
 }
@@ -50,17 +50,8 @@ impl Keeper {
 
     pub(crate) fn enter(&self, write: Arc<dyn Adopt>) -> Place {
         let mut table = self.0.lock();
-        let entry = Some((table.tick, write));
-        let place = match table.free.pop() {
-            Some(place) => {
-                table.entries[place] = entry;
-                place
-            }
-            None => {
-                table.entries.push(entry);
-                table.entries.len() - 1
-            }
-        };
+        let tick = table.tick;
+        let place = table.entries.insert((tick, write));
         table.entered = true;
         if std::mem::take(&mut table.asleep) {
             self.0.wake.notify_one();
@@ -70,8 +61,7 @@ impl Keeper {
 
     pub(crate) fn leave(&self, place: Place) {
         let mut table = self.0.lock();
-        let entry = table.entries[place.0].take();
-        table.free.push(place.0);
+        let entry = table.entries.try_remove(place.0);
         drop(table);
         drop(entry);
     }
@@ -90,11 +80,10 @@ impl Shared {
         let old: Vec<_> = table
             .entries
             .iter()
-            .flatten()
-            .filter(|(entered, _)| *entered < tick)
-            .map(|(_, write)| Arc::clone(write))
+            .filter(|(_, (entered, _))| *entered < tick)
+            .map(|(_, (_, write))| Arc::clone(write))
             .collect();
-        let busy = std::mem::take(&mut table.entered) || table.entries.len() > table.free.len();
+        let busy = std::mem::take(&mut table.entered) || !table.entries.is_empty();
         drop(table);
         for write in old {
             write.adopt();
@@ -105,7 +94,7 @@ impl Shared {
     /// Goes to sleep unless a write has come in the meantime.
     fn sleep(&self) -> bool {
         let mut table = self.lock();
-        table.asleep = !table.entered && table.entries.len() == table.free.len();
+        table.asleep = !table.entered && table.entries.is_empty();
         table.asleep
     }
 }

@@ -16,4 +16,4 @@ pub(crate) use core::Core;
 pub(crate) use keeper::Keeper;
 pub(crate) use queue::LocalQueue;
 pub(crate) use release::Releases;
-pub(crate) use watchdog::Watchdog;
+pub(crate) use watchdog::{WatchId, Watchdog};

@@ -83,9 +83,10 @@ impl LocalQueue {
     /// The next place; frees the key when there is none.
     fn next(&self, key: &Key) -> Option<oneshot::Sender<Turn>> {
         let mut waiting = self.lock();
-        let place = waiting.get_mut(key).and_then(VecDeque::pop_front);
+        let Entry::Occupied(mut entry) = waiting.entry(key.clone()) else { return None };
+        let place = entry.get_mut().pop_front();
         if place.is_none() {
-            waiting.remove(key);
+            entry.remove();
         }
         place
     }

@@ -1,9 +1,10 @@
 //! The watchdog: one task that renews all leases of a `Locker` and tells their loss.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use slab::Slab;
 use tokio::sync::Notify;
 
 use super::core::Core;
@@ -15,8 +16,12 @@ const IDLE_AFTER: Duration = Duration::from_secs(5);
 /// A jump of the wall clock below this is the ordinary disciplining of it.
 const JUMP: Duration = Duration::from_millis(2);
 
-/// Where a hold stands in the watchdog's list: when it is due, and a number that makes it unique.
-type Due = (Moment, u64);
+/// A hold under watch. The serial number tells it from a later one in the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WatchId {
+    serial: u64,
+    place: usize,
+}
 
 /// The holds under watch, by the time at which each needs something.
 pub(crate) struct Watchdog {
@@ -25,21 +30,28 @@ pub(crate) struct Watchdog {
 }
 
 struct List {
-    due: BTreeMap<Due, Arc<Hold>>,
-    places: HashMap<u64, Place>,
-    next: u64,
+    due: BTreeMap<(Moment, WatchId), Arc<Hold>>,
+    places: Slab<Place>,
+    serial: u64,
     /// When the task looks next. Only ever moved earlier from outside, so that a busy process pays no wake-up per cycle.
     alarm: Moment,
 }
 
 struct Place {
+    serial: u64,
     due: Moment,
     renewing: bool,
 }
 
+impl List {
+    fn place(&mut self, id: WatchId) -> Option<&mut Place> {
+        self.places.get_mut(id.place).filter(|place| place.serial == id.serial)
+    }
+}
+
 impl Watchdog {
     pub(crate) fn new() -> Self {
-        let list = List { due: BTreeMap::new(), places: HashMap::new(), next: 0, alarm: Moment::FAR };
+        let list = List { due: BTreeMap::new(), places: Slab::new(), serial: 0, alarm: Moment::FAR };
         Self { list: Mutex::new(list), wake: Arc::new(Notify::new()) }
     }
 
@@ -51,16 +63,16 @@ impl Watchdog {
     }
 
     /// Takes a hold under watch. `None` when time cannot end it.
-    pub(crate) fn enter(&self, hold: &Arc<Hold>) -> Option<u64> {
+    pub(crate) fn enter(&self, hold: &Arc<Hold>) -> Option<WatchId> {
         if !hold.is_watched() {
             return None;
         }
         let due = hold.renewal_due().unwrap_or(Moment::FAR).min(hold.deadline());
         let mut list = self.lock();
-        let id = list.next;
-        list.next += 1;
+        list.serial += 1;
+        let serial = list.serial;
+        let id = WatchId { serial, place: list.places.insert(Place { serial, due, renewing: false }) };
         list.due.insert((due, id), Arc::clone(hold));
-        list.places.insert(id, Place { due, renewing: false });
         drop(list);
         // Nothing is due in less than a tick in the usual case: the task sleeps that long at most.
         self.rouse(due);
@@ -68,9 +80,13 @@ impl Watchdog {
     }
 
     /// Forgets a hold: its guard has gone. A renewal under way finds nobody and changes nothing.
-    pub(crate) fn leave(&self, id: u64) {
+    pub(crate) fn leave(&self, id: WatchId) {
         let mut list = self.lock();
-        let hold = list.places.remove(&id).and_then(|place| list.due.remove(&(place.due, id)));
+        let due = list.place(id).map(|place| place.due);
+        let hold = due.and_then(|due| {
+            list.places.remove(id.place);
+            list.due.remove(&(due, id))
+        });
         drop(list);
         drop(hold);
     }
@@ -95,25 +111,25 @@ impl Watchdog {
     }
 
     /// The holds that need something now; with `all`, every one of them.
-    fn take_due(&self, now: Moment, all: bool) -> Vec<(u64, Arc<Hold>)> {
+    fn take_due(&self, now: Moment, all: bool) -> Vec<(WatchId, Arc<Hold>)> {
         let list = self.lock();
         let due = list.due.iter().take_while(|((due, _), _)| all || *due <= now);
         due.map(|((_, id), hold)| (*id, Arc::clone(hold))).collect()
     }
 
-    /// Moves a hold to another time. Tells whether it is still there, and whether a renewal was under way.
-    fn reschedule(&self, id: u64, due: Moment, renewing: bool) -> Option<bool> {
+    /// Moves a hold that is still there to another time.
+    fn reschedule(&self, id: WatchId, due: Moment, renewing: bool) {
         let mut list = self.lock();
-        let place = list.places.get_mut(&id)?;
-        let (old, was) = (std::mem::replace(&mut place.due, due), std::mem::replace(&mut place.renewing, renewing));
+        let Some(place) = list.place(id) else { return };
+        let old = std::mem::replace(&mut place.due, due);
+        place.renewing = renewing;
         if let Some(hold) = list.due.remove(&(old, id)) {
             list.due.insert((due, id), hold);
         }
-        Some(was)
     }
 
-    fn is_renewing(&self, id: u64) -> bool {
-        self.lock().places.get(&id).is_some_and(|place| place.renewing)
+    fn is_renewing(&self, id: WatchId) -> bool {
+        self.lock().place(id).is_some_and(|place| place.renewing)
     }
 
     /// Sets the alarm to the first due time, a tick from now at the latest; far away when there is nothing to watch.
@@ -159,7 +175,7 @@ async fn watch(core: Weak<Core>, wake: Arc<Notify>, clock: Clock, began: Moment)
 }
 
 /// Gives a due hold what it needs: an end, a renewal, or another time.
-fn attend(core: &Arc<Core>, id: u64, hold: &Arc<Hold>, now: Moment) {
+fn attend(core: &Arc<Core>, id: WatchId, hold: &Arc<Hold>, now: Moment) {
     let standing = hold.look(now);
     if let Standing::Lost(_) = standing {
         core.watchdog.leave(id);
@@ -181,7 +197,7 @@ fn attend(core: &Arc<Core>, id: u64, hold: &Arc<Hold>, now: Moment) {
 }
 
 /// One renewal, driven to its end by a task of its own.
-async fn renew_one(core: Arc<Core>, id: u64, hold: Arc<Hold>) {
+async fn renew_one(core: Arc<Core>, id: WatchId, hold: Arc<Hold>) {
     let doubtful = hold.look(core.clock.now()) == Standing::Doubtful;
     let result = core.backend.renew(&hold.claim).await;
     let now = core.clock.now();
