@@ -94,7 +94,8 @@ impl Acquire {
                 Step::Granted(turn, claim, grant) => return Ok(self.guard(turn, claim, &grant)),
                 Step::Queued(queued, claim) => {
                     trouble.over();
-                    match self.wait(queued, &claim, &mut trouble).await? {
+                    // Boxed: what seldom runs should not be carried about by every acquire.
+                    match Box::pin(self.wait(queued, &claim, &mut trouble)).await? {
                         Ok((turn, grant)) => return Ok(self.guard(turn, claim, &grant)),
                         Err(back) => turn = back,
                     }
@@ -103,7 +104,7 @@ impl Acquire {
                 Step::Busy => {
                     return Err(Error::new(ErrorKind::Protocol, "the backend answered busy to a claim that queues"));
                 }
-                Step::Failed(back, error) => turn = self.recover(back, error, &mut trouble).await?,
+                Step::Failed(back, error) => turn = Box::pin(self.recover(back, error, &mut trouble)).await?,
             }
         }
     }
@@ -115,7 +116,7 @@ impl Acquire {
         let Some(place) = key.as_ref().and_then(|key| core.queue.enter(key)) else {
             return Ok(Turn::new(Arc::clone(core), key));
         };
-        match core.until(self.limit, place).await {
+        match Box::pin(core.until(self.limit, place)).await {
             Some(Ok(turn)) => Ok(turn),
             // A turn is never dropped without being passed on; if one were, contending anew is right.
             Some(Err(_)) => Ok(Turn::new(Arc::clone(core), None)),
