@@ -93,7 +93,7 @@ impl ZkConfig {
 
     /// The directory that everything lies under, made when it is missing: `/apps`. The root unless given.
     #[must_use]
-    pub fn chroot(mut self, chroot: impl Into<String>) -> Self {
+    pub fn with_chroot(mut self, chroot: impl Into<String>) -> Self {
         self.chroot = chroot.into();
         self
     }
@@ -101,28 +101,28 @@ impl ZkConfig {
     /// User and password for the scheme `digest`. ZooKeeper never refuses a wrong password by itself: it then is
     /// somebody else's, whom an ACL may not let in.
     #[must_use]
-    pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+    pub fn with_credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
         self.credentials = Some((user.into(), password.into()));
         self
     }
 
     /// Who may use the nodes that this client makes.
     #[must_use]
-    pub fn acl(mut self, acl: ZkAcl) -> Self {
+    pub fn with_acl(mut self, acl: ZkAcl) -> Self {
         self.acl = acl;
         self
     }
 
     /// Namespace, times and clock. `ttl` is the session timeout asked for; the server may grant another.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
+    pub fn with_options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// The options as they stand.
+    /// The shared options as they stand.
     #[must_use]
-    pub const fn shared_options(&self) -> &Options {
+    pub const fn options(&self) -> &Options {
         &self.options
     }
 

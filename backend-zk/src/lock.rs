@@ -24,6 +24,9 @@ use crate::session::{Heartbeat, Live};
 /// The longest lease that a claim may ask for; what it is granted is the session's timeout.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// How many claims of ended sessions are remembered that nobody releases, before the older ones are forgotten.
+const PAST: usize = 10_000;
+
 /// A client of ZooKeeper: one session, whose timeout T every claim is granted.
 ///
 /// A hold is the first node in the lock's directory. It ends with its session: T after the server last heard of it, or at
@@ -103,7 +106,7 @@ impl ZkLock {
     }
 
     /// The live session, which may take a claim that is new or its own; opened when there is none.
-    async fn live_for(&self, owner: Owner) -> Result<Arc<Live>> {
+    async fn live_for(&self, owner: Option<Owner>) -> Result<Arc<Live>> {
         if let Some(live) = self.usable_for(owner)? {
             return Ok(live);
         }
@@ -113,17 +116,21 @@ impl ZkLock {
         }
         let (live, heartbeat) = Live::open(&self.config, self.config.options.op_timeout).await?;
         let mut current = self.current();
-        let past = current.live.claims.drain();
-        current.past.extend(past);
+        let ended = current.live.claims.drain();
+        if current.past.len() > PAST {
+            current.past.clear();
+        }
+        current.past.extend(ended);
         current.live = Arc::clone(&live);
         current._heartbeat = heartbeat;
         Ok(live)
     }
 
-    fn usable_for(&self, owner: Owner) -> Result<Option<Arc<Live>>> {
+    fn usable_for(&self, owner: Option<Owner>) -> Result<Option<Arc<Live>>> {
         let current = self.current();
         let ended = current.live.session.is_ended();
-        if current.past.contains(&owner) || (ended && current.live.claims.contains(owner)) {
+        let is_late = |owner| current.past.contains(&owner) || (ended && current.live.claims.contains(owner));
+        if owner.is_some_and(is_late) {
             return Err(error::session_changed().not_applied());
         }
         Ok((!ended).then(|| Arc::clone(&current.live)))
@@ -160,7 +167,7 @@ impl ZkLock {
         let data = inspect::data(&self.origin, claim.label.as_deref());
         let mut again = true;
         loop {
-            let live = self.live_for(claim.owner).await?;
+            let live = self.live_for(Some(claim.owner)).await?;
             let known = live.claims.arm(claim.owner);
             let fresh = known.is_none();
             let error = match self.contender(&live, claim, &place, &data).attempt(known).await {
@@ -216,7 +223,7 @@ impl ZkLock {
         if live.session.is_ended() || !live.claims.contains(claim.owner) {
             return Ok(Renewal::Lost);
         }
-        if let Err(error) = live.beat().await {
+        if let Err(error) = live.beat(true).await {
             live.note(&error);
             if live.session.is_ended() {
                 return Ok(Renewal::Lost);
@@ -268,11 +275,8 @@ impl DistributedLock for ZkLock {
     }
 
     async fn wait(&self, claim: &Claim) -> Result<Wake> {
-        let Some(live) = self.usable_for(claim.owner)? else { return Err(error::session_changed()) };
-        let ahead = match live.claims.get(claim.owner) {
-            Some(State::Queued { ahead, .. }) => ahead,
-            _ => return Ok(Wake::Retry),
-        };
+        let Some(live) = self.usable_for(Some(claim.owner))? else { return Err(error::session_changed()) };
+        let Some(State::Queued { ahead, .. }) = live.claims.get(claim.owner) else { return Ok(Wake::Retry) };
         let place = self.place(claim);
         let contender = self.contender(&live, claim, &place, &[]);
         tokio::select! {
@@ -293,7 +297,7 @@ impl DistributedLock for ZkLock {
 
     async fn inspect(&self, name: &LockName) -> Result<Option<Holder>> {
         let look = async {
-            let live = self.live_for(Owner::from_bits(0)).await?;
+            let live = self.live_for(None).await?;
             inspect::holder(&live, &self.base.directory(name)).await
         };
         self.timely("looking at a lock", look).await

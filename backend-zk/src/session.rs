@@ -16,7 +16,7 @@ use crate::claims::Claims;
 use crate::config::ZkConfig;
 use crate::error;
 
-/// Heartbeats in T. A hold is granted without asking again while less than half of T is gone since the session was last
+/// Heartbeats in T, every third of which lists the session's nodes. A hold is granted without asking again while less than half of T is gone since the session was last
 /// confirmed, which three in T would make the exception: what is confirmed is then one to two thirds of T old.
 const BEATS: u32 = 9;
 /// After how many heartbeats one is proved to have reached the leader: T/3.
@@ -128,21 +128,29 @@ impl Live {
         }
     }
 
-    /// Sends a heartbeat: a `sync`, which only the leader answers, and behind it the list of what this session has.
+    /// Sends a heartbeat: a `sync`, which only the leader answers, and behind it, if `listing`, the request for the list of
+    /// what this session has.
     ///
     /// Holds that are missing in the list are revoked, nodes that belong to no claim are deleted.
     ///
     /// # Cancel safety
     /// May be dropped; what was deleted is deleted.
-    pub(crate) async fn beat(&self) -> Result<(), Driver> {
+    pub(crate) async fn beat(&self, listing: bool) -> Result<(), Driver> {
         let number = self.beats.fetch_add(1, Ordering::SeqCst) + 1;
         let sent = self.clock.now();
         let sync = self.client.sync(&self.base);
-        let list = self.client.list_ephemerals("/");
+        let list = listing.then(|| self.client.list_ephemerals("/"));
         sync.await?;
-        let nodes = list.await?;
         self.confirm(sent);
-        let audit = self.claims.audit(&nodes, number);
+        match list {
+            Some(list) => self.compare(&list.await?, number).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Compares what is known with the list that heartbeat number `beat` asked for.
+    async fn compare(&self, nodes: &[String], beat: u64) -> Result<(), Driver> {
+        let audit = self.claims.audit(nodes, beat);
         for hold in audit.lost {
             hold.revoke();
         }
@@ -200,12 +208,12 @@ impl Drop for Live {
 
 /// The heartbeat task: holds no strong reference while it sleeps.
 async fn run(live: Weak<Live>, mut states: StateWatcher, kick: Arc<Notify>, clock: Clock, interval: Duration) {
-    let mut due = clock.now().plus(interval);
+    let (mut due, mut count) = (clock.now().plus(interval), 0_u32);
     loop {
-        tokio::select! {
+        // Back after a cut, or asked to: whatever was made or deleted meanwhile is found now.
+        let sweep = tokio::select! {
             state = states.changed() => match state {
-                // Back: whatever was deleted or made meanwhile is found now.
-                SessionState::SyncConnected => {}
+                SessionState::SyncConnected => true,
                 SessionState::Disconnected => continue,
                 _ => {
                     if let Some(live) = live.upgrade() {
@@ -214,15 +222,16 @@ async fn run(live: Weak<Live>, mut states: StateWatcher, kick: Arc<Notify>, cloc
                     return;
                 }
             },
-            () = kick.notified() => {}
-            () = clock.sleep_until(due) => {}
-        }
+            () = kick.notified() => true,
+            () = clock.sleep_until(due) => false,
+        };
         let Some(live) = live.upgrade() else { return };
         if live.session.is_ended() {
             return;
         }
         due = clock.now().plus(interval);
-        if let Ok(Err(error)) = timeout(live.timeout, live.beat()).await {
+        count = count.wrapping_add(1);
+        if let Ok(Err(error)) = timeout(live.timeout, live.beat(sweep || count.is_multiple_of(PROOF))).await {
             live.note(&error);
             tracing::debug!(%error, "a heartbeat was not answered");
         }

@@ -64,7 +64,7 @@ impl ZkHarness {
         options.ttl = Self::TTL;
         options.op_timeout = Self::OP_TIMEOUT;
         options.namespace = Namespace::new(format!("conformance-{}", Owner::random()))?;
-        Ok(Self { config: config.options(options), server, proxies: Mutex::default() })
+        Ok(Self { config: config.with_options(options), server, proxies: Mutex::default() })
     }
 
     /// The server, when it is not joined by a URL.

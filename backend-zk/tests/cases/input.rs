@@ -18,7 +18,7 @@ async fn refused(config: ZkConfig) -> Error {
 fn at(addr: SocketAddr, limit: Duration) -> ZkConfig {
     let mut options = Options::default();
     options.connect_timeout = limit;
-    ZkConfig::new([Host::new(addr.ip().to_string(), Some(addr.port()))]).options(options)
+    ZkConfig::new([Host::new(addr.ip().to_string(), Some(addr.port()))]).with_options(options)
 }
 
 #[tokio::test]
@@ -56,8 +56,8 @@ async fn another_kind_of_server_is_the_wrong_one() {
 async fn a_wrong_password_is_told_by_the_acl() {
     let Some(harness) = common::start(lockyard_testbed::Options::new()).await else { return };
     let mine = |password: &str| {
-        let config = common::config(&harness, LONG).chroot("/apps/mine").acl(ZkAcl::Creator);
-        config.credentials("web", password)
+        let config = common::config(&harness, LONG).with_chroot("/apps/mine").with_acl(ZkAcl::Creator);
+        config.with_credentials("web", password)
     };
     let lock = ZkLock::connect(mine("right-secret")).await.expect("it makes its directory");
     granted(lock.try_acquire(&claim(&name())).await);

@@ -29,9 +29,9 @@ pub(crate) async fn start(options: Options) -> Option<ZkHarness> {
 
 /// The harness's configuration with this session timeout.
 pub(crate) fn config(harness: &ZkHarness, ttl: Duration) -> ZkConfig {
-    let mut options = harness.config().shared_options().clone();
+    let mut options = harness.config().options().clone();
     options.ttl = ttl;
-    harness.config().clone().options(options)
+    harness.config().clone().with_options(options)
 }
 
 /// A client through a proxy of its own.
