@@ -1,19 +1,21 @@
 //! The claims of a client, as far as they may be known to the server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockyard_api::{Claim, Error, ErrorKind, FencingToken, Grant, Liveness, Owner, Result, SessionWatch};
+use lockyard_api::{Claim, Error, ErrorKind, FencingToken, Grant, Liveness, LockName, Owner, Result, SessionWatch};
 use tokio::sync::Notify;
 
 use crate::keys::LockKeys;
 use crate::rpc::Lease;
 use crate::session::LeaseSession;
 
+/// Fewer entries are never looked through for forgotten ones.
+const FEW: usize = 256;
+
 /// One claim and what became of it.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) owner: Owner,
     pub(crate) keys: LockKeys,
     pub(crate) key: String,
     pub(crate) session: Arc<LeaseSession>,
@@ -43,14 +45,7 @@ pub(crate) enum Phase {
 
 impl Entry {
     fn new(claim: &Claim, keys: LockKeys, session: Arc<LeaseSession>) -> Self {
-        Self {
-            owner: claim.owner,
-            key: keys.key(claim.owner),
-            keys,
-            session,
-            state: Mutex::default(),
-            changed: Notify::new(),
-        }
+        Self { key: keys.key(claim.owner), keys, session, state: Mutex::default(), changed: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -64,6 +59,11 @@ impl Entry {
     /// Notes that a request is about to leave. Tells whether it is the first.
     pub(crate) fn sending(&self) -> bool {
         !std::mem::replace(&mut self.state().sent, true)
+    }
+
+    /// Whether nothing of it is on the server as far as is known.
+    fn is_over(&self) -> bool {
+        self.session.is_ended() || self.phase() == Phase::Unknown
     }
 
     pub(crate) fn queued(&self, revision: i64) {
@@ -158,34 +158,48 @@ impl Entry {
     }
 }
 
-/// All claims of a client that may be known to the server, by owner.
+/// An owner belongs to one claim; should somebody give it to claims on two names, they are still two.
+type Id = (Owner, LockName);
+
+fn id(claim: &Claim) -> Id {
+    (claim.owner, claim.name.clone())
+}
+
+/// All claims of a client that may be known to the server.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    entries: Mutex<HashMap<Owner, Arc<Entry>>>,
+    entries: Mutex<HashMap<Id, Arc<Entry>>>,
 }
 
 impl Claims {
-    fn entries(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Entry>>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<Id, Arc<Entry>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn find(&self, owner: Owner) -> Option<Arc<Entry>> {
-        self.entries().get(&owner).cloned()
+    pub(crate) fn find(&self, claim: &Claim) -> Option<Arc<Entry>> {
+        self.entries().get(&id(claim)).cloned()
     }
 
     /// The entry of the claim: the one it has, else a new one in this session.
     pub(crate) fn enter(&self, claim: &Claim, keys: LockKeys, session: Arc<LeaseSession>) -> Arc<Entry> {
         let mut entries = self.entries();
-        let entry = entries.entry(claim.owner).or_insert_with(|| Arc::new(Entry::new(claim, keys, session)));
+        if entries.len() >= FEW && entries.len() == entries.capacity() {
+            // Before the map grows: a claim that nobody works on and that has nothing on the server may be one that its
+            // owner forgot, after it was told that its session ended. Met again, it is a new claim.
+            entries.retain(|_, entry| Arc::strong_count(entry) > 1 || !entry.is_over());
+        }
+        let entry = entries.entry(id(claim)).or_insert_with(|| Arc::new(Entry::new(claim, keys, session)));
         Arc::clone(entry)
     }
 
-    pub(crate) fn remove(&self, owner: Owner) {
-        self.entries().remove(&owner);
+    pub(crate) fn remove(&self, claim: &Claim) {
+        self.entries().remove(&id(claim));
     }
 
-    pub(crate) fn knows(&self, owner: Owner) -> bool {
-        self.entries().contains_key(&owner)
+    /// The keys of a session's claims.
+    pub(crate) fn keys(&self, session: &Arc<LeaseSession>) -> HashSet<String> {
+        let entries = self.entries();
+        entries.values().filter(|entry| Arc::ptr_eq(&entry.session, session)).map(|entry| entry.key.clone()).collect()
     }
 
     /// The places and holds of a session whose keys hang on its lease, with the revisions of their keys.

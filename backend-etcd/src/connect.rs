@@ -17,10 +17,10 @@ use crate::rpc::Rpc;
 
 /// The oldest version with range comparisons and watch filters as they are used here.
 const OLDEST: (u32, u32) = (3, 4);
-/// Pings on a connection with open streams. The server counts more than one in 5 s as an attack
-/// (`--grpc-keepalive-min-time`).
-const PING_EVERY: Duration = Duration::from_secs(10);
-const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pings on a quiet connection with open streams: how a connection that died silently is found out. The server counts
+/// more than one in 5 s as an attack (`--grpc-keepalive-min-time`).
+const PING_EVERY: Duration = Duration::from_secs(6);
+const PING_TIMEOUT: Duration = Duration::from_secs(4);
 /// The type of HTTP/2's first frame.
 const SETTINGS: u8 = 4;
 
@@ -32,7 +32,10 @@ pub(crate) async fn open(config: &EtcdConfig, keys: &KeySpace) -> Result<Rpc> {
     let open = async {
         match connect(config, options, keys).await {
             Err(error) if error.kind() == ErrorKind::Unreachable && !config.tls && is_something_else(config).await => {
-                let text = format!("what answers at {servers} does not speak etcd's protocol: is the port right?");
+                let text = format!(
+                    "what answers at {servers} does not speak etcd's protocol: is the port right, or does it want TLS \
+                     (etcds://)?"
+                );
                 Err(Error::new(ErrorKind::WrongServer, text).with_source(error).not_applied())
             }
             opened => opened,
@@ -56,8 +59,20 @@ async fn connect(config: &EtcdConfig, options: ConnectOptions, keys: &KeySpace) 
         .await
         .map_err(|error| explain(Failure::new("connecting", error), &servers))?;
     let rpc = Rpc::new(client, config.hosts.len());
-    check(&rpc, keys, &servers).await?;
+    check(&rpc, keys, &servers).await.map_err(|error| with_tls_in_mind(config, error))?;
     Ok(rpc)
+}
+
+/// A failed handshake looks like a broken connection from here.
+fn with_tls_in_mind(config: &EtcdConfig, error: Error) -> Error {
+    if !config.tls || error.kind() != ErrorKind::Unreachable {
+        return error;
+    }
+    let text = format!(
+        "{}; with TLS: does it speak TLS there, did tls_ca sign its certificate, does it want tls_cert and tls_key?",
+        error.message()
+    );
+    Error::new(error.kind(), text).with_source(error).not_applied()
 }
 
 /// Whether a host answers what no HTTP/2 server answers first. The client library only says that the connection closed.
@@ -76,7 +91,8 @@ async fn is_something_else(config: &EtcdConfig) -> bool {
 async fn first_frame(address: &str) -> std::io::Result<u8> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await?;
-    let mut header = [0; 9];
+    // Length in three bytes, then the type. A TLS alert is shorter than a whole header.
+    let mut header = [0; 4];
     stream.read_exact(&mut header).await?;
     Ok(header[3])
 }

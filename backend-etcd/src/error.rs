@@ -90,6 +90,12 @@ impl Failure {
         self.kind
     }
 
+    /// The same failure, of a request that did not name the session's lease.
+    pub(crate) fn of_another_lease(mut self) -> Self {
+        self.lease_gone = false;
+        self
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

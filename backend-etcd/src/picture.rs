@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::rpc::{Contender, Listing};
+use crate::listing::{Contender, Listing};
 
 /// What became of a place.
 #[derive(Debug, PartialEq, Eq)]
@@ -192,10 +192,8 @@ mod tests {
     }
 
     fn list(revision: i64, contenders: &[(&str, i64)]) -> Listing {
-        let mut list = Listing::default();
-        list.revision = revision;
-        list.contenders = contenders.iter().map(|(key, at)| one(key, *at)).collect();
-        list
+        let contenders = contenders.iter().map(|(key, at)| one(key, *at)).collect();
+        Listing { revision, contenders, more_below: None }
     }
 
     fn open() -> (Picture<&'static str>, Option<u64>) {

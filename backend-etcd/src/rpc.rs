@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::time::Duration;
 
-use etcd_client::proto::{PbKeyValue, PbRangeResponse, PbTxnOpResponse, PbTxnResponse};
+use etcd_client::proto::{PbRangeResponse, PbTxnResponse};
 use etcd_client::{
     Client, Compare, CompareOp, GetOptions, KvClient, LeaseClient, LeaseTimeToLiveOptions, PutOptions, SortOrder,
     SortTarget, Txn, TxnOp, WatchClient, WatchFilterType, WatchOptions, WatchStream,
@@ -13,49 +13,10 @@ use lockyard_api::Moment;
 
 use crate::error::Failure;
 use crate::keys::LockKeys;
+use crate::listing::{Entered, Listing, Own};
 
 /// How many keys one answer holds at most.
 const PAGE: i64 = 256;
-
-/// One contender's key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Contender {
-    pub(crate) key: Vec<u8>,
-    /// The revision at which the key was created: its place in the queue.
-    pub(crate) revision: i64,
-}
-
-/// A claim's own key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Own {
-    pub(crate) revision: i64,
-    pub(crate) lease: i64,
-}
-
-/// What the server knew of one lock at one revision.
-#[derive(Debug, Default)]
-pub(crate) struct Listing {
-    /// The revision, or the smallest of the pages'.
-    pub(crate) revision: i64,
-    pub(crate) contenders: Vec<Contender>,
-    /// The pages below this create revision were not read yet.
-    more_below: Option<i64>,
-}
-
-impl Listing {
-    /// Whether nothing in the range is a contender, as far as it was read.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.contenders.is_empty() && self.more_below.is_none()
-    }
-}
-
-/// The answer to an attempt to enter the queue.
-#[derive(Debug)]
-pub(crate) struct Entered {
-    /// The own key after the transaction, new or found.
-    pub(crate) own: Option<Own>,
-    pub(crate) listing: Listing,
-}
 
 /// A lease that the server granted.
 #[derive(Debug, Clone, Copy)]
@@ -128,24 +89,13 @@ impl Rpc {
     async fn enter(&self, keys: &LockKeys, txn: Txn, lease: i64) -> Result<Entered, Failure> {
         const WHAT: &str = "entering the queue";
         let answer = self.txn(WHAT, txn).await?;
-        let revision = answer.header.as_ref().ok_or_else(|| Failure::nonsense(WHAT))?.revision;
-        let mut ranges = answer.responses.into_iter().filter_map(|part| match part.response {
-            Some(PbTxnOpResponse::ResponseRange(range)) => Some(range),
-            _ => None,
-        });
-        if answer.succeeded {
-            let listing = ranges.next().map(|range| listing(keys, revision, range)).unwrap_or_default();
-            return Ok(Entered { own: Some(Own { revision, lease }), listing });
-        }
-        let (Some(own), Some(range)) = (ranges.next(), ranges.next()) else { return Err(Failure::nonsense(WHAT)) };
-        Ok(Entered { own: own.kvs.first().map(own_of), listing: listing(keys, revision, range) })
+        Entered::of(keys, lease, answer).ok_or_else(|| Failure::nonsense(WHAT))
     }
 
     /// Everybody in the range, newest first.
     pub(crate) async fn list(&self, keys: &LockKeys) -> Result<Listing, Failure> {
         let first = self.range("reading the queue", keys.range(), newest()).await?;
-        let revision = revision_of(&first);
-        let mut found = listing(keys, revision, first);
+        let mut found = Listing::of(keys, revision_of(&first), first);
         self.complete(keys, &mut found).await?;
         Ok(found)
     }
@@ -155,7 +105,7 @@ impl Rpc {
         while let Some(below) = found.more_below.take() {
             let options = newest().with_max_create_revision(below - 1);
             let page = self.range("reading the queue", keys.range(), options).await?;
-            let mut page = listing(keys, found.revision, page);
+            let mut page = Listing::of(keys, found.revision, page);
             found.contenders.append(&mut page.contenders);
             found.more_below = page.more_below;
         }
@@ -171,7 +121,7 @@ impl Rpc {
     /// One key, if it is there.
     pub(crate) async fn own(&self, key: &str) -> Result<Option<Own>, Failure> {
         let found = self.range("reading the claim's key", key, GetOptions::new().with_keys_only()).await?;
-        Ok(found.kvs.first().map(own_of))
+        Ok(found.kvs.first().map(Own::of))
     }
 
     /// Deletes one key; tells whether it was there.
@@ -198,7 +148,8 @@ impl Rpc {
         let txn = Txn::new()
             .when([Compare::create_revision(key, CompareOp::Equal, revision)])
             .and_then([put(key, value, lease)]);
-        Ok(self.txn("moving the claim to its own lease", txn).await?.succeeded)
+        let moved = self.txn("moving the claim to its own lease", txn).await;
+        Ok(moved.map_err(Failure::of_another_lease)?.succeeded)
     }
 
     /// Grants a lease of at least this length.
@@ -340,21 +291,6 @@ fn newest() -> GetOptions {
     GetOptions::new().with_prefix().with_keys_only().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(PAGE)
 }
 
-fn own_of(kv: &PbKeyValue) -> Own {
-    Own { revision: kv.create_revision, lease: kv.lease }
-}
-
 fn revision_of(range: &PbRangeResponse) -> i64 {
     range.header.as_ref().map_or(0, |header| header.revision)
-}
-
-fn listing(keys: &LockKeys, revision: i64, range: PbRangeResponse) -> Listing {
-    let lowest = range.kvs.iter().map(|kv| kv.create_revision).min();
-    let contenders = range
-        .kvs
-        .into_iter()
-        .filter(|kv| keys.is_contender(&kv.key))
-        .map(|kv| Contender { key: kv.key, revision: kv.create_revision })
-        .collect();
-    Listing { revision, contenders, more_below: if range.more { lowest } else { None } }
 }

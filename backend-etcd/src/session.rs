@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
-use lockyard_api::{Moment, Session};
+use lockyard_api::{ErrorKind, Moment, Session};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::backoff::Backoff;
 use crate::claims::Claims;
-use crate::keys::owner_of;
+use crate::error::Failure;
 use crate::rpc::Lease;
 use crate::surroundings::Surroundings;
 
@@ -146,22 +146,16 @@ impl Keeper {
                     Some(Beat::Alive(self.session.ttl))
                 }
                 Err(etcd_client::Error::LeaseKeepAliveError(text)) if text.contains("not found") => Some(Beat::Gone),
-                Err(etcd_client::Error::GRpcStatus(status)) => {
-                    self.log_in_again(&status).await;
+                Err(error) => {
+                    if Failure::new("keeping the lease alive", error).kind() == ErrorKind::Auth {
+                        // The token ran out, or died with the server. A failure shows at the next request.
+                        let _ = self.around.rpc.log_in().await;
+                    }
                     None
                 }
-                Err(_) => None,
             }
         };
         timeout(limit, beat).await.ok().flatten()
-    }
-
-    async fn log_in_again(&self, status: &impl std::fmt::Display) {
-        // The text holds the server's message, which is all that tells a bad token on a stream.
-        if status.to_string().contains("auth token") {
-            // A failure shows at the next request.
-            let _ = self.around.rpc.log_in().await;
-        }
     }
 
     /// Holds and places whose keys are gone are lost; keys that belong to no claim are deleted.
@@ -185,12 +179,12 @@ impl Keeper {
                     Err(_) => return,
                 }
             }
-            for key in &found.keys {
-                if owner_of(key).is_some_and(|owner| !self.claims.knows(owner)) {
-                    tracing::debug!(key = %String::from_utf8_lossy(key), "deleting a key that belongs to no claim");
-                    // A failure is repeated at the next look.
-                    let _ = self.around.rpc.sweep(key, found.revision).await;
-                }
+            let known = self.claims.keys(&self.session);
+            let strays = found.keys.iter().filter(|key| std::str::from_utf8(key).is_ok_and(|key| !known.contains(key)));
+            for key in strays {
+                tracing::debug!(key = %String::from_utf8_lossy(key), "deleting a key that belongs to no claim");
+                // A failure is repeated at the next look.
+                let _ = self.around.rpc.sweep(key, found.revision).await;
             }
         };
         // An unfinished look is repeated at the next heartbeat.

@@ -11,7 +11,7 @@ use lockyard_testbed::{FaultError, Mode, Options, Proxy, Server, Service, StartE
 
 use crate::connect;
 use crate::keys::KeySpace;
-use crate::lock::Inner;
+use crate::operations::Operations;
 use crate::rpc::Rpc;
 use crate::{EtcdConfig, EtcdLock};
 
@@ -28,7 +28,7 @@ pub struct EtcdHarness {
     /// Where clients' proxies lead, when there can be proxies.
     upstream: Option<SocketAddr>,
     /// A proxy lives as long as its client, whatever becomes of the [`Link`].
-    proxies: Mutex<Vec<(Weak<Inner>, Arc<Proxy>)>>,
+    proxies: Mutex<Vec<(Weak<Operations>, Arc<Proxy>)>>,
     server: Option<Server>,
 }
 
@@ -264,7 +264,7 @@ impl Harness for EtcdHarness {
 }
 
 /// The client, without keeping it alive: a check may be about its end.
-struct Own(Weak<Inner>);
+struct Own(Weak<Operations>);
 
 /// A proxy of one client's own.
 struct EtcdLink {

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 
 use crate::claims::{Entry, Phase};
 use crate::keys::LockKeys;
+use crate::listing::Contender;
 use crate::picture::{Picture, Verdict};
-use crate::rpc::Contender;
 use crate::surroundings::Surroundings;
 use crate::watcher::Watcher;
 

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::backoff::Backoff;
 use crate::error::Failure;
-use crate::rpc::Listing;
+use crate::listing::Listing;
 use crate::watch::{NameWatch, Watches, tell};
 
 /// How often a list is read although the watch tells everything: a delete that is never told costs no more than this.
