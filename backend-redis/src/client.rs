@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockyard_api::{
-    Attempt, Claim, FencingToken, Grant, Holder, IfBusy, Liveness, LockName, Moment, Owner, Release, Renewal, Result,
+    Attempt, Claim, ErrorKind, FencingToken, Grant, Holder, IfBusy, Liveness, LockName, Moment, Owner, Release,
+    Renewal, Result,
 };
 use redis::{ServerError, Value};
 use tokio::sync::mpsc;
@@ -34,6 +35,8 @@ const STEP: Duration = Duration::from_millis(5);
 const QUEUE_LIFE: &str = "172800000";
 /// How long a grant may stay unclaimed before it is given back.
 const UNCLAIMED: Duration = Duration::from_secs(1);
+/// Why an owner is not answered while its unclaimed grant is on its way back.
+const GIVEN_BACK: &str = "a grant that this owner did not claim in time is just being given back";
 /// The longest part of a label that is kept at the server.
 const LABEL_BYTES: usize = 256;
 
@@ -73,6 +76,9 @@ impl Client {
         let since = self.session.now();
         let connection = self.session.connection(since).await?;
         let queueing = claim.if_busy == IfBusy::Queue;
+        if !self.waiters.asks(claim.owner) {
+            return Err(Failure::refused(ErrorKind::Unreachable, GIVEN_BACK).into());
+        }
         // An uncontended acquire does not pay for a subscription: the first that finds a name held does. While others wait,
         // which is also so after their connection broke, there is one or there must be.
         if queueing && !self.waiters.is_empty() {
@@ -106,6 +112,8 @@ impl Client {
     }
 
     pub(crate) async fn release(&self, claim: &Claim) -> Result<Release> {
+        // Before, so that nothing is kept of a claim whose release never succeeds.
+        self.waiters.forget(claim.owner);
         self.release_at(&self.keys.of(&claim.name), claim.owner).await
     }
 
@@ -135,7 +143,9 @@ impl Client {
             None => Err(error::unexpected("a claim").into()),
             Some(Acquired::Busy(_)) => Ok(Attempt::Busy),
             Some(Acquired::Granted(number)) => {
-                self.waiters.forget(claim.owner);
+                if self.waiters.forget(claim.owner) {
+                    return Err(Failure::unknown(ErrorKind::Unreachable, GIVEN_BACK).into());
+                }
                 let token = FencingToken::from_server(number)?;
                 Ok(Attempt::Granted(Grant::new(Some(token), answer.sent, lease(claim))))
             }
@@ -149,9 +159,6 @@ impl Client {
     }
 
     async fn release_at(&self, keys: &LockKeys, owner: Owner) -> Result<Release> {
-        // Before, so that nothing is kept of a claim whose release never succeeds; afterwards, since a grant may have been
-        // on its way: the release has given that back too.
-        self.waiters.forget(owner);
         let since = self.session.now();
         let connection = self.session.connection(since).await?;
         let answer = self.session.run(&connection, since, &RELEASING, keys, &[&owner.to_string()]).await?;
@@ -161,6 +168,7 @@ impl Client {
             Value::ServerError(refused) => return Err(self.refused(&refused, keys).into()),
             _ => return Err(error::unexpected("a release").into()),
         };
+        // A grant may have come meanwhile: the release has given that back too.
         self.waiters.forget(owner);
         Ok(released)
     }
@@ -212,10 +220,11 @@ async fn give_back(client: Weak<Client>, mut caught: mpsc::UnboundedReceiver<Str
     while let Some(Stray { handed, arrived }) = caught.recv().await {
         sleep_until(arrived + UNCLAIMED).await;
         let Some(client) = client.upgrade() else { return };
-        if client.waiters.take_stray(handed.owner) {
+        if client.waiters.give_back(handed.owner) {
             let keys = LockKeys::from_lock_key(&handed.lock_key);
             if let Err(error) = client.release_at(&keys, handed.owner).await {
                 tracing::warn!(%error, key = handed.lock_key, "a lock that nobody wants any more is left to its ttl");
+                client.waiters.forget(handed.owner);
             }
         }
     }

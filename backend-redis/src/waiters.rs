@@ -62,6 +62,8 @@ struct Entry {
     /// The grant that was pushed, and the request it is for.
     grant: Option<(u64, u64)>,
     woken: Arc<Notify>,
+    /// Nobody has claimed the grant, and it is on its way back.
+    returning: bool,
 }
 
 impl Waiters {
@@ -87,6 +89,24 @@ impl Waiters {
         }
     }
 
+    /// The owner is about to ask: a grant that was kept for it before is settled by the answer. `false` when that grant is
+    /// just being given back, which would take away what the answer brings.
+    pub(crate) fn asks(&self, owner: Owner) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let mut entries = self.lock();
+        let Some(entry) = entries.get(&owner) else { return true };
+        if entry.returning {
+            return false;
+        }
+        if entry.place.is_none() {
+            entries.remove(&owner);
+            self.count.store(entries.len(), Ordering::Relaxed);
+        }
+        true
+    }
+
     /// The server queued this owner.
     pub(crate) fn queued(&self, owner: Owner, place: Place) {
         let mut entries = self.lock();
@@ -100,13 +120,16 @@ impl Waiters {
         self.count.store(entries.len(), Ordering::Relaxed);
     }
 
-    /// The owner waits no longer, or its claim was granted by an answer.
-    pub(crate) fn forget(&self, owner: Owner) {
-        if !self.is_empty() {
-            let mut entries = self.lock();
-            entries.remove(&owner);
-            self.count.store(entries.len(), Ordering::Relaxed);
+    /// The owner waits no longer, or its claim was granted by an answer; answers whether a grant to it is just being given
+    /// back, and that answer with it.
+    pub(crate) fn forget(&self, owner: Owner) -> bool {
+        if self.is_empty() {
+            return false;
         }
+        let mut entries = self.lock();
+        let forgotten = entries.remove(&owner);
+        self.count.store(entries.len(), Ordering::Relaxed);
+        forgotten.is_some_and(|entry| entry.returning)
     }
 
     /// A grant was pushed over this connection.
@@ -134,16 +157,16 @@ impl Waiters {
         }
     }
 
-    /// Takes out a grant that nobody has claimed: whether it was still there.
-    pub(crate) fn take_stray(&self, owner: Owner) -> bool {
-        let mut entries = self.lock();
-        let Slot::Occupied(slot) = entries.entry(owner) else { return false };
-        let unclaimed = slot.get().place.is_none();
-        if unclaimed {
-            slot.remove();
-            self.count.store(entries.len(), Ordering::Relaxed);
+    /// Marks a grant that nobody has claimed as being given back: whether it was still there. Ends with
+    /// [`Waiters::forget`].
+    pub(crate) fn give_back(&self, owner: Owner) -> bool {
+        match self.lock().get_mut(&owner) {
+            Some(entry) if entry.place.is_none() => {
+                entry.returning = true;
+                true
+            }
+            _ => false,
         }
-        unclaimed
     }
 
     /// Listens until the owner is granted the lock or should ask again.
@@ -186,7 +209,7 @@ impl Waiters {
 
 impl Default for Entry {
     fn default() -> Self {
-        Self { place: None, grant: None, woken: Arc::new(Notify::new()) }
+        Self { place: None, grant: None, woken: Arc::new(Notify::new()), returning: false }
     }
 }
 
@@ -264,12 +287,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stray_is_taken_once_and_only_while_nobody_waits() {
+    async fn a_stray_is_given_back_only_while_nobody_asks() {
         let (waiters, _caught) = waiters();
         waiters.handed(1, handed(1));
-        assert!(waiters.take_stray(OWNER));
-        assert!(!waiters.take_stray(OWNER));
-        waiters.queued(OWNER, place(2));
-        assert!(!waiters.take_stray(OWNER));
+        assert!(waiters.asks(OWNER), "the answer will tell");
+        assert!(!waiters.give_back(OWNER));
+        waiters.handed(1, handed(2));
+        assert!(waiters.give_back(OWNER));
+        assert!(!waiters.asks(OWNER), "what the answer brings would be given back too");
+        assert!(waiters.forget(OWNER), "an answer that came all the same is no hold");
+        assert!(waiters.asks(OWNER) && waiters.is_empty());
+        waiters.queued(OWNER, place(3));
+        assert!(!waiters.give_back(OWNER));
     }
 }
