@@ -14,6 +14,7 @@ use crate::config::PostgresConfig;
 use crate::error;
 use crate::lines::Path;
 use crate::sentence::Sentence;
+use crate::session::LockSession;
 use crate::wire::Statement;
 
 /// A server process: its number alone could belong to another one by now.
@@ -125,9 +126,13 @@ impl Control {
         }
     }
 
-    /// Whether `backend` was given up and has not been seen ended.
-    pub(crate) fn is_ghost(&self, backend: Backend) -> bool {
-        self.ghosts().contains(&backend)
+    /// A session that was given up for want of an answer may live on at the server, with what was sent on it: nothing of it
+    /// is released until the server has ended it.
+    pub(crate) async fn surely_over(&self, session: &LockSession) -> Result<()> {
+        if session.is_over() && self.ghosts().contains(&session.backend) {
+            self.end_ghosts().await?;
+        }
+        Ok(())
     }
 
     fn ghosts(&self) -> std::sync::MutexGuard<'_, Vec<Backend>> {

@@ -84,3 +84,8 @@ pub(crate) fn too_many_sessions(limit: usize) -> Error {
     let message = format!("all {limit} sessions of this client are in use: raise max_sessions or hold and wait for fewer names");
     Error::new(ErrorKind::Capacity, message).not_applied()
 }
+
+/// A session ended between being chosen and being used.
+pub(crate) fn lost_before_use() -> Error {
+    Error::new(ErrorKind::Unreachable, "the session ended before it was used").not_applied()
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockyard_api::Moment;
 use sqlx::Row;
 
-use crate::key::Key;
+use crate::key::{Key, Target};
 use crate::session::{Line, LockSession};
 use crate::statements::Advisory;
 
@@ -15,6 +15,8 @@ use crate::statements::Advisory;
 pub(crate) enum Heartbeat {
     /// Lists the advisory locks of the session: what is missing is lost, what nobody knows is given back.
     Advisory(Arc<Advisory>),
+    /// A statement in the session's transaction, if it has one.
+    Row,
     /// None: the server ends the session one ttl after its last statement.
     Off,
 }
@@ -31,7 +33,7 @@ pub(crate) async fn keep(session: Arc<LockSession>, heartbeat: Heartbeat, spare:
     loop {
         let due = match heartbeat {
             Heartbeat::Off => Moment::FAR,
-            Heartbeat::Advisory(_) => session.clock.now().plus(session.class / 3),
+            _ => session.clock.now().plus(session.class / 3),
         };
         tokio::select! {
             biased;
@@ -68,6 +70,7 @@ pub(crate) async fn beat(session: &Arc<LockSession>, heartbeat: &Heartbeat) -> O
     match heartbeat {
         Heartbeat::Off => Some(()),
         Heartbeat::Advisory(sql) => before_the_end(session, list(line, sql)).await?,
+        Heartbeat::Row => before_the_end(session, same_process(line)).await?,
     }
 }
 
@@ -82,6 +85,16 @@ pub(crate) async fn before_the_end<T>(session: &LockSession, sent: impl Future<O
         answer = sent => Some(answer),
         () = session.clock.sleep_until(until) => None,
     }
+}
+
+/// That it answers is what counts; that it is the same process shows that the driver has not connected anew.
+async fn same_process(mut line: Line) -> Option<()> {
+    let row = line.raw("SELECT pg_backend_pid()".into()).await.ok()??;
+    if row.try_get::<i32, _>(0).ok() == Some(line.session().backend.pid) {
+        return Some(());
+    }
+    line.distrust();
+    None
 }
 
 /// Compares what the server says this session holds with what this client knows.
@@ -101,15 +114,15 @@ async fn list(mut line: Line, sql: &Advisory) -> Option<()> {
     }
     let keys = one.iter().map(|key| Key::from_lock_table(*key, 1)).chain(two.iter().map(|key| Key::from_lock_table(*key, 2)));
     let held: std::collections::HashSet<Key> = keys.collect();
-    session.holds().retain(|key, watch| {
-        let there = held.contains(key);
+    session.holds().retain(|target, watch| {
+        let there = matches!(target, Target::Key(key) if held.contains(key));
         if !there {
             watch.revoke();
         }
         there
     });
     for key in held {
-        if !session.holds_key(key) {
+        if !session.has(key) {
             tracing::warn!(%key, pid, "giving back a lock of this session that nobody holds");
             line.fetch(sql.unlock(key)).await.ok()?;
         }

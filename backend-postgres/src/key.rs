@@ -10,6 +10,21 @@ pub(crate) enum Key {
     Two(i32, i32),
 }
 
+/// What a session can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// An advisory lock.
+    Key(Key),
+    /// The one row that the session's transaction has locked.
+    Row,
+}
+
+impl From<Key> for Target {
+    fn from(key: Key) -> Self {
+        Self::Key(key)
+    }
+}
+
 impl Key {
     /// The key of a name: the literal forms `pg:42` and `pg:1,2` are these numbers, so that locks of other programs can be
     /// joined; everything else is the first 8 bytes of SHA-256 over namespace, a zero byte and the name.

@@ -11,6 +11,7 @@ use crate::advisory::Advisory;
 use crate::config::{Mode, PostgresConfig};
 use crate::control::Control;
 use crate::lease::Lease;
+use crate::row::Rows;
 use crate::schema::Schema;
 
 /// Locks in a Postgres database, in one of three modes.
@@ -26,6 +27,7 @@ pub struct PostgresLock {
 enum Client {
     Advisory(Arc<Advisory>),
     Lease(Arc<Lease>),
+    Row(Arc<Rows>),
 }
 
 impl PostgresLock {
@@ -50,7 +52,7 @@ impl PostgresLock {
         let client = match config.mode {
             Mode::Advisory => Client::Advisory(Advisory::connect(config, control, facts).await?),
             Mode::Lease => Client::Lease(Lease::connect(config, control).await?),
-            mode => return Err(lockyard_api::Error::unsupported(format!("lock={} is not built yet", mode.as_str()))),
+            Mode::Row => Client::Row(Rows::connect(config, control, facts).await?),
         };
         Ok(Self { client, shown })
     }
@@ -62,6 +64,7 @@ macro_rules! forward {
         match &$self.client {
             Client::Advisory($client) => $call,
             Client::Lease($client) => $call,
+            Client::Row($client) => $call,
         }
     };
 }

@@ -80,7 +80,7 @@ impl Opener {
     ) -> Result<Arc<LockSession>> {
         let failed = |failed| error::driver(failed, "opening a session");
         let server = self.server.clone().options(self.settings(class, purpose));
-        let mut wire = Wire::open(&server, self.connect_timeout).await.map_err(failed)?;
+        let mut wire = Wire::open(&server, self.connect_timeout, permit).await.map_err(failed)?;
         let backend = prove(&mut wire, class).await?;
         for statement in prepared {
             wire.prepare(statement).await.map_err(failed)?;
@@ -91,7 +91,7 @@ impl Opener {
             return Err(pooler("its process number changes between two statements"));
         }
         let (clock, control) = (self.clock.clone(), Arc::clone(&self.control));
-        Ok(LockSession::new(Opened { wire, backend, class, valid_from, clock, control, permit }))
+        Ok(LockSession::new(Opened { wire, backend, class, valid_from, clock, control }))
     }
 
     /// The settings of the start-up packet; they win over what role or database set

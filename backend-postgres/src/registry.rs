@@ -6,11 +6,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lockyard_api::{Claim, FencingToken, Holder, Moment, Owner, SessionWatch};
+use lockyard_api::{Claim, FencingToken, Grant, Holder, Liveness, Moment, Owner, SessionWatch};
 
 use crate::key::Key;
 use crate::session::LockSession;
-use crate::waiter::Waiter;
 
 /// A hold as it was granted.
 #[derive(Debug, Clone)]
@@ -19,6 +18,22 @@ pub(crate) struct Held {
     pub(crate) watch: SessionWatch,
     pub(crate) since: Moment,
     pub(crate) label: Option<Arc<str>>,
+}
+
+impl Held {
+    /// The grant as it stands now.
+    pub(crate) fn grant(&self) -> Grant {
+        let (valid_from, _) = self.watch.lease();
+        Grant::new(Some(self.token), valid_from, Liveness::Session(self.watch.clone()))
+    }
+
+    /// Adds what this client knows of its own hold.
+    pub(crate) fn describe(&self, owner: Owner, now: Moment, holder: &mut Holder) {
+        holder.owner = Some(owner);
+        holder.token = Some(self.token);
+        holder.label.clone_from(&self.label);
+        holder.held_for = Some(now.since(self.since));
+    }
 }
 
 /// A key that an owner takes, has, or may have, on a shared session.
@@ -33,18 +48,15 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     keys: HashMap<Key, Entry>,
-    own: HashMap<Owner, Arc<Waiter>>,
     /// Owners whose session ended and whose key somebody else has taken since.
     outlived: HashSet<Owner>,
 }
 
-/// What an owner has.
+/// What an owner has on a shared session.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     /// Something on a shared session.
     Shared(Entry),
-    /// A session of its own, waiting or won.
-    Own(Arc<Waiter>),
     /// Only the memory of a session that has ended.
     Outlived,
 }
@@ -55,9 +67,6 @@ impl Book {
             && entry.owner == owner
         {
             return Some(Place::Shared(entry.clone()));
-        }
-        if let Some(waiter) = self.own.get(&owner) {
-            return Some(Place::Own(Arc::clone(waiter)));
         }
         self.outlived.contains(&owner).then_some(Place::Outlived)
     }
@@ -92,32 +101,13 @@ impl Book {
         if self.keys.get(&key).is_some_and(|entry| entry.owner == owner) {
             self.keys.remove(&key);
         }
-        self.own.remove(&owner);
         self.outlived.remove(&owner);
     }
 
-    pub(crate) fn wait(&mut self, owner: Owner, waiter: Arc<Waiter>) {
-        self.own.insert(owner, waiter);
-    }
-
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = &Arc<Waiter>> {
-        self.own.values()
-    }
-
-    /// What this client knows of a hold that the server says is process `pid`'s.
-    pub(crate) fn describe(&self, key: Key, pid: i32, now: Moment, holder: &mut Holder) {
-        let shared = self.keys.get(&key).filter(|entry| entry.session.backend.pid == pid);
-        let (owner, held) = match shared.and_then(|entry| Some((entry.owner, entry.held.clone()?))) {
-            Some(found) => found,
-            None => match self.own.values().find_map(|waiter| waiter.won_by(key, pid)) {
-                Some(found) => found,
-                None => return,
-            },
-        };
-        holder.owner = Some(owner);
-        holder.token = Some(held.token);
-        holder.label = held.label;
-        holder.held_for = Some(now.since(held.since));
+    /// The hold of this client on a key, when process `pid` is the one that holds it.
+    pub(crate) fn held_by(&self, key: Key, pid: i32) -> Option<(Owner, Held)> {
+        let entry = self.keys.get(&key).filter(|entry| entry.session.backend.pid == pid)?;
+        Some((entry.owner, entry.held.clone()?))
     }
 }
 
@@ -131,16 +121,15 @@ impl Registry {
     }
 }
 
-/// A claim with the key of its name, in the form that tasks keep.
+/// What tasks keep of a claim.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
-    pub(crate) key: Key,
     pub(crate) owner: Owner,
     pub(crate) label: Option<Arc<str>>,
 }
 
 impl Wanted {
-    pub(crate) fn new(key: Key, claim: &Claim) -> Self {
-        Self { key, owner: claim.owner, label: claim.label.clone() }
+    pub(crate) fn new(claim: &Claim) -> Self {
+        Self { owner: claim.owner, label: claim.label.clone() }
     }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
 
-use lockyard_api::{Clock, Moment, Session, SessionWatch};
+use lockyard_api::{Clock, Moment, Renewal, Session, SessionWatch};
 use sqlx::postgres::PgRow;
-use tokio::sync::{Mutex, Notify, OwnedMutexGuard, OwnedSemaphorePermit};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
 
 use crate::control::{Backend, Control};
 use crate::error;
-use crate::key::Key;
+use crate::key::Target;
 use crate::wire::{Statement, Wire};
 
 /// A session of the server and what this client holds on it.
@@ -25,13 +25,12 @@ pub(crate) struct LockSession {
     closing: Notify,
     retiring: AtomicBool,
     load: AtomicUsize,
-    holds: SyncMutex<HashMap<Key, SessionWatch>>,
+    holds: SyncMutex<HashMap<Target, SessionWatch>>,
     life: Session,
     pub(crate) class: Duration,
     pub(crate) backend: Backend,
     pub(crate) clock: Clock,
     control: Arc<Control>,
-    _permit: OwnedSemaphorePermit,
 }
 
 /// The parts that a session is opened with.
@@ -42,7 +41,6 @@ pub(crate) struct Opened {
     pub(crate) valid_from: Moment,
     pub(crate) clock: Clock,
     pub(crate) control: Arc<Control>,
-    pub(crate) permit: OwnedSemaphorePermit,
 }
 
 impl LockSession {
@@ -61,7 +59,6 @@ impl LockSession {
             backend: opened.backend,
             clock: opened.clock,
             control: opened.control,
-            _permit: opened.permit,
         })
     }
 
@@ -107,21 +104,21 @@ impl LockSession {
     }
 
     /// Notes a hold that the server has just given to this session.
-    pub(crate) fn hold(&self, key: Key) -> SessionWatch {
+    pub(crate) fn hold(&self, target: impl Into<Target>) -> SessionWatch {
         let watch = self.life.watch();
-        self.holds().insert(key, watch.clone());
+        self.holds().insert(target.into(), watch.clone());
         watch
     }
 
-    pub(crate) fn holds_key(&self, key: Key) -> bool {
-        self.holds().contains_key(&key)
+    pub(crate) fn has(&self, target: impl Into<Target>) -> bool {
+        self.holds().contains_key(&target.into())
     }
 
-    pub(crate) fn drop_hold(&self, key: Key) {
-        self.holds().remove(&key);
+    pub(crate) fn drop_hold(&self, target: impl Into<Target>) {
+        self.holds().remove(&target.into());
     }
 
-    pub(crate) fn holds(&self) -> std::sync::MutexGuard<'_, HashMap<Key, SessionWatch>> {
+    pub(crate) fn holds(&self) -> std::sync::MutexGuard<'_, HashMap<Target, SessionWatch>> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,6 +131,12 @@ impl LockSession {
     pub(crate) fn deadline(&self) -> Moment {
         let (valid_from, ttl) = self.life.lease();
         valid_from.plus(ttl)
+    }
+
+    /// How a hold on this session stands.
+    pub(crate) fn renewal(&self, target: impl Into<Target>) -> Renewal {
+        let (valid_from, ttl) = self.life.lease();
+        if self.is_over() || !self.has(target) { Renewal::Lost } else { Renewal::Renewed { ttl, valid_from } }
     }
 
     pub(crate) fn load(&self) -> usize {
@@ -212,11 +215,31 @@ impl Line {
         let sent = self.session.clock.now();
         self.in_flight = true;
         let answer = wire.fetch(statement).await;
+        self.answered(sent, answer)
+    }
+
+    /// Sends statements in one flight, without parameters, and returns their first row. The answer confirms the session.
+    pub(crate) async fn raw(&mut self, sql: Arc<str>) -> Result<Option<PgRow>, sqlx::Error> {
+        let Some(wire) = self.wire.as_mut() else { return Err(sqlx::Error::PoolClosed) };
+        let sent = self.session.clock.now();
+        self.in_flight = true;
+        let answer = wire.raw(sql).await;
+        self.answered(sent, answer)
+    }
+
+    fn answered<T>(&mut self, sent: Moment, answer: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         self.in_flight = answer.as_ref().is_err_and(|failed| !error::session_survives(failed));
         if !self.in_flight {
             self.session.confirm(sent);
         }
         answer
+    }
+
+    /// The server says that the session does not have a lock that it was given: nothing that is known of it holds.
+    pub(crate) fn unknown_to_server(self, target: impl Into<Target>) {
+        let pid = self.session.backend.pid;
+        tracing::error!(target = ?target.into(), pid, "the server does not know a lock of this session: closing it");
+        self.distrust();
     }
 
     /// Nobody knows any more what the server has of this session: it ends.

@@ -59,8 +59,8 @@ const LIST: &str = "SELECT pg_backend_pid(), \
     coalesce(array_agg((classid::int8 << 32) | objid::int8) FILTER (WHERE objsubid = 1), '{}'), \
     coalesce(array_agg((classid::int8 << 32) | objid::int8) FILTER (WHERE objsubid = 2), '{}') \
     FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND granted";
-const IS_WAITING: &str =
-    "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND locktype = 'advisory' AND NOT granted)";
+/// Whether the server has process `$1` waiting for a lock.
+pub(crate) const IS_WAITING: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)";
 const INSPECT: &str = "SELECT l.granted, l.pid, a.application_name, a.client_addr::text, a.client_port \
     FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid \
     WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
@@ -112,11 +112,6 @@ impl Advisory {
     /// The process, and the advisory locks that it holds.
     pub(crate) fn list(&self) -> Statement {
         sqlx::query(LIST)
-    }
-
-    /// Whether the server has process `pid` waiting for an advisory lock.
-    pub(crate) fn is_waiting(&self, pid: i32) -> Statement {
-        sqlx::query(IS_WAITING).bind(pid)
     }
 
     /// Who holds and who waits.

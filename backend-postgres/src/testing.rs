@@ -167,6 +167,16 @@ impl PostgresHarness {
         usize::try_from(row.try_get::<i64, _>(0).ok()?).ok()
     }
 
+    async fn row_entries(&self, name: &LockName) -> Option<usize> {
+        let namespace = self.config.options.namespace.as_str().to_owned();
+        let mut side = self.side().await.ok()?;
+        let look = sqlx::query(self.sql(crate::row::INSPECT)).bind(namespace).bind(name.as_str().to_owned());
+        match look.fetch_optional(&mut side).await.ok()? {
+            Some(row) => usize::try_from(row.try_get::<i64, _>(3).ok()? + 1).ok(),
+            None => Some(0),
+        }
+    }
+
     async fn lease_entries(&self, name: &LockName) -> Option<usize> {
         let sql = self.sql(
             "SELECT (SELECT count(*) FROM {schema}.lease WHERE namespace = $1 AND name = $2 \
@@ -232,7 +242,7 @@ impl Harness for PostgresHarness {
         match self.config.mode {
             Mode::Advisory => self.advisory_entries(name).await,
             Mode::Lease => self.lease_entries(name).await,
-            Mode::Row => None,
+            Mode::Row => self.row_entries(name).await,
         }
     }
 

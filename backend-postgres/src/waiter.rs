@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockyard_api::{Error, ErrorKind, FencingToken, Grant, Liveness, Owner, Result};
-use sqlx::Row;
-use sqlx::postgres::PgRow;
+use lockyard_api::{Error, ErrorKind, FencingToken, Grant, Owner, Release, Result};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::control::Control;
 use crate::error::{self, code};
-use crate::keeper::{Heartbeat, beat, before_the_end};
-use crate::key::Key;
+use crate::keeper::before_the_end;
+use crate::key::Target;
+use crate::locking::Locking;
 use crate::registry::{Held, Wanted};
-use crate::session::{Line, LockSession};
-use crate::statements::Advisory;
+use crate::session::{Chosen, Line, LockSession};
 
 /// How far a wait has come.
 #[derive(Debug, Clone)]
 pub(crate) enum Stage {
-    /// The statement is not yet with the server.
+    /// It is tried once, without waiting.
+    Trying,
+    /// The statement that waits is not yet with the server.
     Starting,
     /// The server has it.
     Queued,
@@ -38,12 +38,22 @@ pub(crate) enum Stage {
     Vanished,
 }
 
+impl Stage {
+    /// Whether nothing more will come of it by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        !matches!(self, Self::Trying | Self::Starting | Self::Queued)
+    }
+}
+
 /// One wait, and the hold that it may end in.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) wanted: Wanted,
     pub(crate) session: Arc<LockSession>,
+    pub(crate) locking: Locking,
     fixed: bool,
+    /// Keeps the session from being closed as idle.
+    _busy: Option<Chosen>,
     state: Mutex<State>,
     changed: Notify,
     given_up: Notify,
@@ -58,9 +68,10 @@ struct State {
 
 impl Waiter {
     /// `fixed`: what it wins is never renewed.
-    pub(crate) fn new(wanted: Wanted, session: Arc<LockSession>, fixed: bool) -> Arc<Self> {
-        let state = Mutex::new(State { stage: Stage::Starting, held: None, given_up: false });
-        Arc::new(Self { wanted, session, fixed, state, changed: Notify::new(), given_up: Notify::new() })
+    pub(crate) fn new(wanted: Wanted, session: Arc<LockSession>, locking: Locking, fixed: bool) -> Arc<Self> {
+        let state = Mutex::new(State { stage: Stage::Trying, held: None, given_up: false });
+        let _busy = Chosen::choose(&session);
+        Arc::new(Self { wanted, session, locking, fixed, _busy, state, changed: Notify::new(), given_up: Notify::new() })
     }
 
     pub(crate) fn fixed(&self) -> bool {
@@ -94,36 +105,35 @@ impl Waiter {
     /// Gives the wait up, unless it has been won.
     pub(crate) fn give_up(&self) {
         let mut state = self.state();
-        if matches!(state.stage, Stage::Starting | Stage::Queued) {
+        if !state.stage.has_ended() {
             state.given_up = true;
             self.given_up.notify_one();
         }
     }
 
-    /// The owner and its hold, when it was won on this key by the session of process `pid`.
-    pub(crate) fn won_by(&self, key: Key, pid: i32) -> Option<(Owner, Held)> {
-        if self.wanted.key != key || self.session.backend.pid != pid {
+    /// The owner and its hold, when it was won on this target by the session of process `pid`.
+    pub(crate) fn won_by(&self, target: Target, pid: i32) -> Option<(Owner, Held)> {
+        if self.locking.target() != target || self.session.backend.pid != pid {
             return None;
         }
         Some((self.wanted.owner, self.state().held.clone()?))
     }
 
-    fn enter(&self, stage: Stage) {
+    pub(crate) fn enter(&self, stage: Stage) {
         self.state().stage = stage;
         self.changed.notify_waiters();
     }
 
     /// Publishes the grant, unless the wait was given up meanwhile.
     fn win(&self, token: FencingToken) -> Option<Grant> {
-        let watch = self.session.hold(self.wanted.key);
-        let (valid_from, _) = watch.lease();
-        let grant = Grant::new(Some(token), valid_from, Liveness::Session(watch.clone()));
-        let since = self.session.clock.now();
+        let watch = self.session.hold(self.locking.target());
+        let held = Held { token, watch, since: self.session.clock.now(), label: self.wanted.label.clone() };
+        let grant = held.grant();
         let mut state = self.state();
         if state.given_up {
             return None;
         }
-        state.held = Some(Held { token, watch, since, label: self.wanted.label.clone() });
+        state.held = Some(held);
         state.stage = Stage::Won(grant.clone());
         drop(state);
         self.changed.notify_waiters();
@@ -134,7 +144,6 @@ impl Waiter {
 /// What a waiting task works with; no reference to the client among it.
 #[derive(Clone)]
 pub(crate) struct Tools {
-    pub(crate) sql: Arc<Advisory>,
     pub(crate) control: Arc<Control>,
     pub(crate) op_timeout: Duration,
     /// How long a slice of the wait may go unanswered before the session counts as lost. `None` with slices off.
@@ -149,25 +158,36 @@ pub(crate) async fn wait_in_queue(waiter: Arc<Waiter>, tools: Tools) {
     };
     loop {
         match slice(&waiter, &tools, &mut line).await {
-            Slice::Answered(Ok(row)) => return finish(&waiter, &tools, line, &row).await,
-            Slice::Answered(Err(failed)) => match code(&failed) {
-                Some(code::LOCK_NOT_AVAILABLE | code::DEADLOCK | code::QUERY_CANCELED) if !waiter.state().given_up => {}
-                _ => return fail(&waiter, line, failed),
-            },
+            Slice::Answered(Ok(number)) => return finish(&waiter, line, number).await,
+            Slice::Answered(Err(failed)) if waiter.state().given_up || !is_still_waiting(&failed) => {
+                return fail(&waiter, line, failed).await;
+            }
+            Slice::Answered(Err(_)) => {
+                let recovered = before_the_end(&waiter.session, waiter.locking.recover(&mut line)).await;
+                if !matches!(recovered, Some(Ok(()))) {
+                    return vanish(&waiter, line);
+                }
+            }
             Slice::Silent => return vanish(&waiter, line),
         }
     }
 }
 
+/// A slice is over, a deadlock was broken, or somebody cancelled the statement: the wait goes on.
+fn is_still_waiting(failed: &sqlx::Error) -> bool {
+    matches!(code(failed), Some(code::LOCK_NOT_AVAILABLE | code::DEADLOCK | code::QUERY_CANCELED))
+}
+
 enum Slice {
-    Answered(Result<PgRow, sqlx::Error>),
+    /// The token's number.
+    Answered(Result<i64, sqlx::Error>),
     /// The server did not answer in time: it may still have the statement.
     Silent,
 }
 
 /// One blocking statement, from its first byte to its answer.
 async fn slice(waiter: &Waiter, tools: &Tools, line: &mut Line) -> Slice {
-    let mut statement = std::pin::pin!(line.fetch(tools.sql.wait_for(waiter.wanted.key)));
+    let mut statement = std::pin::pin!(waiter.locking.wait(line));
     // The first poll writes it.
     let first = std::future::poll_fn(|context| Poll::Ready(statement.as_mut().poll(context))).await;
     if let Poll::Ready(answer) = first {
@@ -203,49 +223,49 @@ async fn slice(waiter: &Waiter, tools: &Tools, line: &mut Line) -> Slice {
 }
 
 /// The lock was taken: for the waiter, or to be given back.
-async fn finish(waiter: &Arc<Waiter>, tools: &Tools, mut line: Line, row: &PgRow) {
-    let number = row.try_get::<Option<i64>, _>(0).ok().flatten().and_then(|number| u64::try_from(number).ok());
-    let token = number.map(FencingToken::from_server);
-    match token {
-        Some(Ok(token)) => {
-            if refresh(waiter, tools, &mut line).await && waiter.win(token).is_some() {
+async fn finish(waiter: &Arc<Waiter>, mut line: Line, number: i64) {
+    match token(number) {
+        Ok(token) => {
+            if refresh(waiter, &mut line).await && waiter.win(token).is_some() {
                 return;
             }
         }
-        Some(Err(error)) => waiter.enter(Stage::Failed(error.kind(), error.message().into())),
-        None => waiter.enter(Stage::Failed(ErrorKind::Protocol, "the server granted a lock without a number".into())),
+        Err(error) => waiter.enter(Stage::Failed(error.kind(), error.message().into())),
     }
-    give_back(waiter, tools, line).await;
+    undo(waiter, line).await;
 }
 
-/// After a long wait the proof of life is as old as the statement: a heartbeat makes it new.
-async fn refresh(waiter: &Waiter, tools: &Tools, line: &mut Line) -> bool {
+fn token(number: i64) -> Result<FencingToken> {
+    FencingToken::from_server(u64::try_from(number).unwrap_or(u64::MAX))
+}
+
+/// After a long wait the proof of life is as old as the statement: another one makes it new.
+async fn refresh(waiter: &Waiter, line: &mut Line) -> bool {
     let session = &waiter.session;
     let age = session.clock.now().since(session.deadline().minus(session.class));
     if age < session.class / 4 {
         return true;
     }
-    session.hold(waiter.wanted.key);
-    matches!(before_the_end(session, line.fetch(tools.sql.list())).await, Some(Ok(_)))
+    matches!(before_the_end(session, waiter.locking.refresh(line)).await, Some(Ok(_)))
 }
 
-async fn give_back(waiter: &Arc<Waiter>, tools: &Tools, mut line: Line) {
-    let key = waiter.wanted.key;
-    let unlocked = before_the_end(&waiter.session, line.fetch(tools.sql.unlock(key))).await;
-    if !matches!(unlocked, Some(Ok(_))) {
+async fn undo(waiter: &Arc<Waiter>, mut line: Line) {
+    let undone = before_the_end(&waiter.session, waiter.locking.give_back(&mut line)).await;
+    if !matches!(undone, Some(Ok(_))) {
         return vanish(waiter, line);
     }
-    waiter.session.drop_hold(key);
+    waiter.session.drop_hold(waiter.locking.target());
     close(waiter, line);
 }
 
-/// The statement ended with an error, so the server holds nothing for it.
-fn fail(waiter: &Arc<Waiter>, line: Line, failed: sqlx::Error) {
+/// The statement ended with an error, so the server holds nothing for it but what it took before it failed.
+async fn fail(waiter: &Arc<Waiter>, line: Line, failed: sqlx::Error) {
     if !waiter.state().given_up {
         let error: Error = error::driver(failed, "waiting");
         waiter.enter(Stage::Failed(error.kind(), error.message().into()));
+        return close(waiter, line);
     }
-    close(waiter, line);
+    if error::session_survives(&failed) { undo(waiter, line).await } else { close(waiter, line) }
 }
 
 /// The server may still work on the statement: its process is ended.
@@ -253,7 +273,7 @@ fn vanish(waiter: &Arc<Waiter>, line: Line) {
     line.distrust();
     if waiter.state().given_up {
         waiter.enter(Stage::Vanished);
-    } else {
+    } else if !matches!(waiter.stage(), Stage::Failed(..)) {
         waiter.enter(Stage::Failed(ErrorKind::Unreachable, "the server did not answer while waiting".into()));
     }
 }
@@ -268,32 +288,32 @@ fn close(waiter: &Arc<Waiter>, line: Line) {
 }
 
 /// One try that does not wait.
-pub(crate) async fn try_once(waiter: Arc<Waiter>, sql: Arc<Advisory>, mut line: Line) -> Result<Option<Grant>> {
-    let key = waiter.wanted.key;
-    let answer = line.fetch(sql.try_lock(key)).await.and_then(|row| row.try_get::<Option<i64>, _>(0));
-    match answer {
-        Ok(None) => Ok(None),
-        Ok(Some(number)) => {
-            let token = FencingToken::from_server(u64::try_from(number).unwrap_or(u64::MAX))?;
-            Ok(waiter.win(token))
-        }
-        Err(failed) => {
-            let survives = error::session_survives(&failed);
-            if survives {
-                line.fetch(sql.unlock(key)).await.map_err(|failed| error::driver(failed, "undoing a try"))?;
-            }
-            let error = error::driver(failed, "trying");
-            Err(if survives { error.not_applied() } else { error })
-        }
+pub(crate) async fn try_once(waiter: Arc<Waiter>, mut line: Line) -> Result<Option<Grant>> {
+    let failed = match waiter.locking.attempt(&mut line).await {
+        Ok(None) => return Ok(None),
+        Ok(Some(number)) => return token(number).map(|token| waiter.win(token)),
+        Err(failed) => failed,
+    };
+    let survives = error::session_survives(&failed);
+    if survives {
+        waiter.locking.recover(&mut line).await.map_err(|failed| error::driver(failed, "undoing a try"))?;
     }
+    let error = error::driver(failed, "trying");
+    Err(if survives { error.not_applied() } else { error })
 }
 
-/// The heartbeat of a session that waits for, or won, one name.
-pub(crate) fn heartbeat(sql: &Arc<Advisory>, fixed: bool) -> Heartbeat {
-    if fixed { Heartbeat::Off } else { Heartbeat::Advisory(Arc::clone(sql)) }
-}
-
-/// One heartbeat outside the keeper's turn.
-pub(crate) async fn confirm(session: &Arc<LockSession>, sql: &Arc<Advisory>) -> Option<()> {
-    beat(session, &Heartbeat::Advisory(Arc::clone(sql))).await
+/// Gives a hold back.
+pub(crate) async fn give_back(waiter: Arc<Waiter>, mut line: Line) -> Result<Release> {
+    let target = waiter.locking.target();
+    match waiter.locking.give_back(&mut line).await {
+        Ok(true) => {
+            waiter.session.drop_hold(target);
+            Ok(Release::Released)
+        }
+        Ok(false) => {
+            line.unknown_to_server(target);
+            Ok(Release::NotHeld)
+        }
+        Err(failed) => Err(error::driver(failed, "giving back")),
+    }
 }

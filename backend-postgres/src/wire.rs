@@ -1,6 +1,7 @@
 //! One connection of the driver that also notices its own end.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -9,6 +10,7 @@ use sqlx::postgres::{PgArguments, PgConnectOptions, PgListener, PgRow};
 use sqlx::query::Query;
 use sqlx::{Acquire, ConnectOptions, Connection, PgConnection, Postgres};
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 /// A statement with its parameters.
@@ -24,10 +26,16 @@ pub(crate) type Statement = Query<'static, Postgres, PgArguments>;
 pub(crate) struct Wire {
     listener: Option<PgListener>,
     runtime: Handle,
+    /// Its part of what the client may open.
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Wire {
-    pub(crate) async fn open(server: &PgConnectOptions, limit: Duration) -> Result<Self, sqlx::Error> {
+    pub(crate) async fn open(
+        server: &PgConnectOptions,
+        limit: Duration,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Self, sqlx::Error> {
         let pool = PoolOptions::<Postgres>::new()
             .max_connections(1)
             .max_lifetime(None)
@@ -38,7 +46,7 @@ impl Wire {
         let mut listener = told_early(PgListener::connect_with(&pool), server).await?;
         listener.ignore_pool_close_event(true);
         listener.eager_reconnect(false);
-        Ok(Self { listener: Some(listener), runtime: Handle::current() })
+        Ok(Self { listener: Some(listener), runtime: Handle::current(), _permit: permit })
     }
 
     async fn connection(&mut self) -> Result<&mut PgConnection, sqlx::Error> {
@@ -50,6 +58,11 @@ impl Wire {
 
     pub(crate) async fn fetch(&mut self, statement: Statement) -> Result<PgRow, sqlx::Error> {
         statement.fetch_one(self.connection().await?).await
+    }
+
+    /// Runs statements in the simple protocol, in one flight; the first row that any of them returns.
+    pub(crate) async fn raw(&mut self, sql: Arc<str>) -> Result<Option<PgRow>, sqlx::Error> {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).fetch_optional(self.connection().await?).await
     }
 
     /// Lets the server parse a statement ahead of its first use.

@@ -7,6 +7,6 @@ use lockyard_postgres::Mode;
 use lockyard_postgres::testing::PostgresHarness;
 
 fn main() -> ExitCode {
-    let modes = [("postgres-advisory", Mode::Advisory), ("postgres-lease", Mode::Lease)];
+    let modes = [("postgres-advisory", Mode::Advisory), ("postgres-lease", Mode::Lease), ("postgres-row", Mode::Row)];
     lockyard_conformance::main(modes.map(|(id, mode)| Runner::new(id, move || PostgresHarness::start(mode))))
 }
