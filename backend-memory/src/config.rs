@@ -41,22 +41,20 @@ impl MemoryConfig {
         if url.scheme != "memory" || url.user.is_some() || url.hosts.len() > 1 || url.path.len() > 1 {
             return Err(Error::config(format!("{}: write memory: or memory://name", url.redacted())));
         }
-        let mut options = MemoryOptions::default();
-        options.clock = shared.clock;
-        options.session_ttl = shared.ttl;
-        options.op_timeout = shared.op_timeout;
-        options.queue = match url.take("queue").as_deref() {
+        let queue = match url.take("queue").as_deref() {
             None | Some("fifo") => Queueing::Fifo,
             Some("unordered") => Queueing::Unordered,
             Some(other) => return Err(Error::config(format!("queue={other}: write fifo or unordered"))),
         };
-        options.liveness = match url.take("liveness").as_deref() {
+        let liveness = match url.take("liveness").as_deref() {
             None | Some("lease") => MemoryLiveness::Lease,
             Some("session") => MemoryLiveness::Session,
             Some(other) => return Err(Error::config(format!("liveness={other}: write lease or session"))),
         };
         url.finish(&["queue", "liveness"])?;
         let name = url.hosts.first().map(|host| host.name.clone());
+        let options = MemoryOptions::default().queue(queue).liveness(liveness);
+        let options = options.session_ttl(shared.ttl).op_timeout(shared.op_timeout).clock(shared.clock);
         Ok(Self { name, options })
     }
 

@@ -57,6 +57,11 @@ impl MemoryServer {
         self.table().release(&key(namespace, &claim.name), claim.owner, self.options().clock.now())
     }
 
+    /// Ends the server and starts it again without its data: holds, waiters, sessions and the token counter are gone.
+    pub fn restart(&self) {
+        self.table().restart();
+    }
+
     pub(crate) fn end_session(&self, id: SessionId) {
         self.table().end_session(id, self.options().clock.now());
     }

@@ -107,6 +107,15 @@ impl Table {
         }
     }
 
+    /// Loses all but the numbers of sessions, which are never used twice.
+    pub(crate) fn restart(&mut self) {
+        for waiter in self.records.drain().flat_map(|(_, record)| record.waiters) {
+            waiter.notify.notify_one();
+        }
+        self.sessions.clear();
+        self.last_token = 0;
+    }
+
     pub(crate) fn open_session(&mut self, now: Moment) -> SessionId {
         let ttl = self.session_ttl;
         self.sessions.retain(|_, seen| now < seen.plus(ttl));

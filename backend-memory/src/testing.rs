@@ -1,6 +1,6 @@
 //! The memory server as a backend under test.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockyard_api::{Claim, DistributedLock, LivenessKind, LockName, Namespace, Queueing, Result, async_trait};
@@ -13,6 +13,8 @@ use crate::{MemoryLink, MemoryLiveness, MemoryLock, MemoryOptions, MemoryServer}
 pub struct MemoryHarness {
     server: MemoryServer,
     ttl: Duration,
+    /// The ways to the server, all of which its own silence concerns.
+    links: Mutex<Vec<Weak<MemoryLink>>>,
 }
 
 impl MemoryHarness {
@@ -28,7 +30,7 @@ impl MemoryHarness {
             MemoryLiveness::Session => Duration::from_secs(2),
         };
         let options = MemoryOptions::default().queue(queue).liveness(liveness).session_ttl(ttl);
-        Self { server: MemoryServer::new(options.op_timeout(Self::OP_TIMEOUT)), ttl }
+        Self { server: MemoryServer::new(options.op_timeout(Self::OP_TIMEOUT)), ttl, links: Mutex::default() }
     }
 
     /// A new client in the harness's namespace.
@@ -40,7 +42,16 @@ impl MemoryHarness {
     /// A new client in another namespace.
     #[must_use]
     pub fn client_in(&self, namespace: Namespace) -> MemoryLock {
-        self.server.connect(namespace)
+        let lock = self.server.connect(namespace);
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|link| link.strong_count() > 0);
+        links.push(Arc::downgrade(lock.link()));
+        lock
+    }
+
+    fn each_link(&self, disturb: impl Fn(&MemoryLink)) {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        links.iter().filter_map(Weak::upgrade).for_each(|link| disturb(&link));
     }
 }
 
@@ -85,6 +96,28 @@ impl Harness for MemoryHarness {
 
     async fn last_token(&self, _name: &LockName) -> Option<u64> {
         Some(self.server.last_token())
+    }
+
+    async fn freeze_server(&self) -> Fault {
+        self.each_link(MemoryLink::silence);
+        Fault::Done
+    }
+
+    async fn thaw_server(&self) -> Fault {
+        self.each_link(MemoryLink::heal);
+        Fault::Done
+    }
+
+    async fn kill_server(&self) -> Fault {
+        self.each_link(MemoryLink::silence);
+        self.each_link(MemoryLink::cut);
+        self.server.restart();
+        Fault::Done
+    }
+
+    async fn restart_server(&self) -> Fault {
+        self.each_link(MemoryLink::heal);
+        Fault::Done
     }
 }
 

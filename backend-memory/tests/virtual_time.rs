@@ -86,7 +86,9 @@ async fn a_fixed_lease_is_not_made_longer_by_anything() {
 async fn a_waiter_gets_the_name_when_the_lease_in_front_ends() {
     let (server, clock) = server(MemoryOptions::default());
     let (a, b) = (client(&server), client(&server));
-    assert!(takes(&a, &claim("x")).await);
+    let mut held = claim("x");
+    held.ttl = TTL / 3;
+    assert!(takes(&a, &held).await);
     // Its re-check lies behind the end of the lease in front.
     let mut waiting = claim("x").queueing();
     waiting.ttl = TTL * 10;
@@ -96,7 +98,7 @@ async fn a_waiter_gets_the_name_when_the_lease_in_front_ends() {
         async move { b.wait(&waiting).await }
     });
     settle().await;
-    clock.advance(TTL - Duration::from_nanos(1));
+    clock.advance(held.ttl - Duration::from_nanos(1));
     settle().await;
     assert!(!woken.is_finished());
     clock.advance(Duration::from_nanos(1));
@@ -196,6 +198,20 @@ async fn without_order_a_newcomer_may_overtake() {
     a.release(&held).await.expect("memory answers");
     assert!(takes(&c, &claim("x")).await);
     assert!(queues(&b, &waiting).await);
+}
+
+#[tokio::test]
+async fn a_restart_loses_everything() {
+    for liveness in [MemoryLiveness::Lease, MemoryLiveness::Session] {
+        let (server, _clock) = server(MemoryOptions::default().liveness(liveness));
+        let (a, b) = (client(&server), client(&server));
+        let held = claim("x");
+        assert!(takes(&a, &held).await);
+        server.restart();
+        assert_eq!(a.renew(&held).await.expect("memory answers"), Renewal::Lost);
+        assert!(takes(&b, &claim("x")).await);
+        assert_eq!(server.last_token(), 1);
+    }
 }
 
 #[tokio::test]

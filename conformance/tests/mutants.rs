@@ -173,12 +173,30 @@ async fn faults_of_answers_and_sessions() {
             Fault::NotAppliedIsGuessed,
             Fifo,
             Lease,
-            &["outcome::swallowed_release", "outcome::swallowed_reply", "outcome::unreachable_is_unknown"],
+            &[
+                "outcome::frozen_server",
+                "outcome::swallowed_release",
+                "outcome::swallowed_reply",
+                "outcome::unreachable_is_unknown",
+            ],
         ),
         (Fault::LostRequestIsRepeated, Fifo, Lease, &["release::delayed_request"]),
+        (
+            Fault::LossIsHidden,
+            Fifo,
+            Lease,
+            &["hung::holder_loses", "loss::renew_after_takeover", "loss::restart_is_told", "loss::revoked"],
+        ),
+        (Fault::DurableIsClaimed, Fifo, Lease, &["token::rises_across_restart"]),
+        (Fault::RestartSafeIsClaimed, Fifo, Lease, &["lease::kept_over_restart"]),
         (Fault::KindIsIgnored, Fifo, Lease, &["outcome::unsupported_kind"]),
         (Fault::StaleSessionIsTaken, Fifo, Session, &["repeat::later_session", "stale::no_grant_from_earlier_session"]),
-        (Fault::SessionLossIsSilent, Fifo, Session, &["frontend::renewal_keeps", "loss::revoked", "loss::session"]),
+        (
+            Fault::SessionLossIsSilent,
+            Fifo,
+            Session,
+            &["frontend::renewal_keeps", "loss::restart_is_told", "loss::revoked", "loss::session"],
+        ),
     ])
     .await;
 }

@@ -174,10 +174,7 @@ async fn timed_out_acquire_leaves_nothing(ctx: &Context) -> Checked {
     let wait = Duration::from_millis(200);
     let limit = wait + ctx.patience() + ctx.harness().op_timeout();
     let answer = within(limit, "a wait should end", async { Ok(locks.lock(&name).wait(wait).acquire().await) }).await?;
-    let error = match answer {
-        Ok(_) => return Err(Stop::failed("the name is held and acquired")),
-        Err(error) => error,
-    };
+    let Err(error) = answer else { return Err(Stop::failed("the name is held and acquired")) };
     ensure!(error.kind() == ErrorKind::Timeout, "the wait is over and the error is {error:?}");
     a.lock.release(&claim).await?;
     if error.outcome() == Outcome::NotApplied {

@@ -7,7 +7,7 @@ use lockyard_api::{Claim, Error, ErrorKind, Kind, Outcome, Renewal, Result};
 use super::checks;
 use crate::steps::{acquire, eventually, granted, persist, undo, within};
 use crate::stop::ensure;
-use crate::{Checked, Context, Stop};
+use crate::{Checked, Client, Context, Stop};
 
 checks! {
     14 outcome: unreachable_is_unknown, swallowed_reply, swallowed_release, bad_ttl_is_not_applied,
@@ -23,6 +23,13 @@ async fn ends<T: Send + std::fmt::Debug>(ctx: &Context, call: impl Future<Output
     }
 }
 
+/// Opens what a claim of this ttl is sent by: a backend that had to open it later would know that nothing was sent.
+async fn warm(client: &Client, claim: &Claim) -> Checked {
+    granted(client.lock.try_acquire(claim).await?)?;
+    client.lock.release(claim).await?;
+    Ok(())
+}
+
 /// The request was written to an open connection: nobody can know.
 fn unknown(error: &Error) -> Checked {
     ensure!(error.outcome() == Outcome::Unknown, "a request was sent, no answer came, and the error says: {error:?}");
@@ -34,8 +41,7 @@ async fn unreachable_is_unknown(ctx: &Context) -> Checked {
     let link = a.needs_link()?;
     let (name, hold) = (ctx.name(), ctx.claim(&ctx.name()));
     granted(a.lock.try_acquire(&hold).await?)?;
-    // A connection that a claim of this ttl uses is open: a backend that had to open one would know that nothing was sent.
-    granted(a.lock.try_acquire(&ctx.short(&ctx.name())).await?)?;
+    warm(&a, &ctx.short(&ctx.name())).await?;
     let claim = ctx.short(&name);
     link.silence().await;
     let (attempt, renewal, release) = tokio::join!(
@@ -56,7 +62,7 @@ async fn unreachable_is_unknown(ctx: &Context) -> Checked {
 async fn swallowed_reply(ctx: &Context) -> Checked {
     let (a, b) = ctx.two().await?;
     let link = a.needs_link()?;
-    granted(a.lock.try_acquire(&ctx.short(&ctx.name())).await?)?;
+    warm(&a, &ctx.short(&ctx.name())).await?;
     let claim = ctx.short(&ctx.name());
     link.swallow_reply().await;
     // A backend may connect again and ask again: then it knows, and an answer is right.
@@ -136,6 +142,7 @@ async fn frozen_server(ctx: &Context) -> Checked {
     let a = ctx.client().await?;
     let hold = ctx.claim(&ctx.name());
     granted(a.lock.try_acquire(&hold).await?)?;
+    warm(&a, &ctx.claim(&ctx.name())).await?;
     ctx.harness().freeze_server().await.made()?;
     let claim = ctx.claim(&ctx.name());
     let (attempt, renewal) = tokio::join!(ends(ctx, a.lock.try_acquire(&claim)), ends(ctx, a.lock.renew(&hold)));

@@ -69,6 +69,7 @@ async fn delayed_request(ctx: &Context) -> Checked {
     let link = a.needs_link()?;
     let (warm, name) = (ctx.short(&ctx.name()), ctx.name());
     let ttl = ctx.granted_ttl(&granted(a.lock.try_acquire(&warm).await?)?);
+    a.lock.release(&warm).await?;
     let claim = ctx.short(&name).queueing();
     link.silence().await;
     let limit = ctx.harness().op_timeout() + ctx.patience();

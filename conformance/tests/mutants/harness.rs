@@ -68,4 +68,20 @@ impl Harness for MutantHarness {
     async fn last_token(&self, name: &LockName) -> Option<u64> {
         self.inner.last_token(name).await
     }
+
+    async fn freeze_server(&self) -> Made {
+        self.inner.freeze_server().await
+    }
+
+    async fn thaw_server(&self) -> Made {
+        self.inner.thaw_server().await
+    }
+
+    async fn kill_server(&self) -> Made {
+        self.inner.kill_server().await
+    }
+
+    async fn restart_server(&self) -> Made {
+        self.inner.restart_server().await
+    }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lockyard_api::{
-    Attempt, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, FencingToken, Grant, Holder, IfBusy, Kind,
-    Liveness, LockName, Owner, Release, Renewal, Result, Session, Wake, async_trait,
+    Attempt, Capabilities, Claim, Clock, DistributedLock, Error, ErrorKind, Fencing, FencingToken, Grant, Holder,
+    IfBusy, Kind, Liveness, LockName, Owner, Release, Renewal, Result, Session, Wake, async_trait,
 };
 use lockyard_memory::MemoryLock;
 use tokio::sync::Mutex as AsyncMutex;
@@ -39,6 +39,9 @@ pub(crate) enum Fault {
     FullQueueAdmits,
     NotAppliedIsGuessed,
     KindIsIgnored,
+    LossIsHidden,
+    DurableIsClaimed,
+    RestartSafeIsClaimed,
     PlaceIsNotReleased,
     LostRequestIsRepeated,
     StaleSessionIsTaken,
@@ -203,7 +206,13 @@ impl Drop for GiveUp<'_> {
 #[async_trait]
 impl DistributedLock for Mutant {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        let mut claimed = self.inner.capabilities();
+        match self.fault {
+            Fault::DurableIsClaimed => claimed.fencing = Fencing::Durable,
+            Fault::RestartSafeIsClaimed => claimed.restart_safe = true,
+            _ => {}
+        }
+        claimed
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -277,6 +286,9 @@ impl DistributedLock for Mutant {
                     Attempt::Granted(grant) => Ok(Renewal::Renewed { ttl: claim.ttl, valid_from: grant.valid_from }),
                     _ => Ok(Renewal::Lost),
                 }
+            }
+            (Fault::LossIsHidden, Renewal::Lost) if lock(&self.shared.grants).contains_key(&claim.owner) => {
+                Ok(Renewal::Renewed { ttl: claim.ttl, valid_from: Clock::system().now() })
             }
             (Fault::LeaseToldTooLong, Renewal::Renewed { ttl, valid_from }) => {
                 Ok(Renewal::Renewed { ttl: ttl.mul_f64(1.25), valid_from })
