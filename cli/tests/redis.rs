@@ -6,7 +6,7 @@ mod support;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockyard_testbed::timing::eventually;
+use lockyard_testbed::timing::{eventually, scaled};
 use lockyard_testbed::{Server, Service};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -58,6 +58,27 @@ async fn runs_skips_waits_and_shows_its_holder() {
     assert_eq!(end_of(&mut waiting).await.code(), Some(5));
 }
 
+#[tokio::test]
+async fn who_gives_up_waiting_leaves_no_place_in_the_queue() {
+    let Some((_server, scratch)) = redis().await else { return };
+    let mut holder = scratch.run("job", &[], "echo $$ > pid; while :; do sleep 0.05; done").spawn().expect("starts");
+    scratch.pid_in("pid").await;
+    let waiters = async || {
+        let output = finish(&mut scratch.lockyard(&["inspect", "-o", "json", "job"])).await;
+        let json: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        json["locks"][0]["waiters"].as_u64().expect("Redis counts its waiters")
+    };
+    let mut waiting = scratch.run("job", &["--wait-forever"], "echo never > never").spawn().expect("starts");
+    eventually(SOON, || async { waiters().await == 1 }).await.expect("it queues");
+    send(&waiting, Signal::SIGTERM);
+    let end = tokio::time::timeout(scaled(Duration::from_secs(1)), waiting.wait()).await.expect("within a second");
+    assert_eq!(end.expect("a status").code(), Some(143));
+    assert_eq!(waiters().await, 0);
+    assert!(!scratch.path("never").exists());
+    send(&holder, Signal::SIGTERM);
+    end_of(&mut holder).await;
+}
+
 /// The consul issue 2022: only the shell was killed, the worker went on.
 #[tokio::test]
 async fn when_the_lock_is_revoked_the_whole_group_ends() {
@@ -70,8 +91,7 @@ async fn when_the_lock_is_revoked_the_whole_group_ends() {
     revoke(&server, "job").await;
     assert_eq!(end_of(&mut run).await.code(), Some(79));
     assert!(!lives(shell) && !lives(worker), "nothing of the group is left when lockyard ends");
-    let status: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(scratch.path("status.json")).expect("written")).expect("JSON");
+    let status = scratch.json("status.json");
     assert_eq!((&status["outcome"], &status["reason"]), (&"lost".into(), &"revoked".into()), "{status:#}");
 }
 

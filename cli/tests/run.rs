@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use lockyard_testbed::timing::eventually;
 use nix::sys::signal::{Signal, kill};
-use support::{SOON, Scratch, bare, end_of, finish, lives, send, stderr, stdout};
+use support::{SOON, Scratch, bare, end_of, finish, lives, schema, send, stderr, stdout};
 
 #[tokio::test]
 async fn the_command_s_own_end_is_passed_on() {
@@ -113,15 +113,12 @@ async fn the_token_rises() {
 #[tokio::test]
 async fn the_status_file_keeps_to_its_schema() {
     let scratch = Scratch::file();
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/status.schema.json");
-    let schema = serde_json::from_str(&std::fs::read_to_string(schema).expect("a schema")).expect("JSON");
-    let schema = jsonschema::validator_for(&schema).expect("a schema");
+    let schema = schema("status");
     let status = async |options: &[&str], script: &str| {
         let mut all = vec!["--status-file", "status.json"];
         all.extend(options);
         let output = finish(&mut scratch.run("job", &all, script)).await;
-        let text = std::fs::read_to_string(scratch.path("status.json")).expect("a status file");
-        let status: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let status = scratch.json("status.json");
         assert!(schema.is_valid(&status), "{status:#}");
         assert_eq!(status["exit_code"].as_i64(), output.status.code().map(i64::from));
         status
@@ -145,6 +142,10 @@ async fn the_status_file_keeps_to_its_schema() {
     assert_eq!((&tired["outcome"], &tired["reason"]), (&"skipped".into(), &"wait_timeout".into()));
     drop(holder.stdin.take());
     end_of(&mut holder).await;
+
+    let output = finish(&mut scratch.run("job", &["--status-file", "/no/such/folder/x"], "exit 6")).await;
+    assert_eq!(output.status.code(), Some(6), "the command's own code, also when the file cannot be written");
+    assert!(stderr(&output).contains("--status-file"), "{}", stderr(&output));
 }
 
 #[tokio::test]

@@ -27,6 +27,9 @@ pub(crate) async fn compare(args: CompareArgs) -> Result<Exit, Failure> {
     let plan = Plan::new(args.suite.into(), args.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)));
     let Some(fleet) = interrupt.unless(assemble(&candidates)).await else { return Ok(stopped(&interrupt)) };
     introduce(&candidates, &fleet)?;
+    if cfg!(debug_assertions) {
+        say("this is an unoptimised build: the figures say little, build with --release");
+    }
     say(estimate(&args, &plan, &fleet.targets));
     let findings = if args.skip_conformance { Vec::new() } else { check(&candidates, &fleet, &interrupt).await };
     if interrupt.signal().is_some() {
@@ -67,10 +70,7 @@ async fn assemble(candidates: &[Candidate]) -> Fleet {
 fn introduce(candidates: &[Candidate], fleet: &Fleet) -> Result<(), Failure> {
     let ids: Vec<&str> = fleet.targets.iter().map(|target| target.id.as_str()).collect();
     say(format_args!("comparing {}", ids.join(" ")));
-    for Skipped { id, reason, hint, .. } in &fleet.skipped {
-        let help = if hint.is_empty() { String::new() } else { format!("; to get it: {hint}") };
-        say(format_args!("not here: {id} ({reason}){help}"));
-    }
+    fleet.skipped.iter().map(absence).for_each(say);
     let missing = candidates.iter().find(|c| c.asked_for && fleet.skipped.iter().any(|skipped| skipped.id == c.id));
     match missing {
         Some(missing) => {
@@ -78,6 +78,12 @@ fn introduce(candidates: &[Candidate], fleet: &Fleet) -> Result<(), Failure> {
         }
         None => Ok(()),
     }
+}
+
+fn absence(skipped: &Skipped) -> String {
+    let Skipped { id, reason, hint, .. } = skipped;
+    let help = if hint.is_empty() { String::new() } else { format!("; to get it: {hint}") };
+    format!("not here: {id} ({reason}){help}")
 }
 
 fn estimate(args: &CompareArgs, plan: &Plan, targets: &[Target]) -> String {
@@ -186,5 +192,18 @@ impl lockyard_benches::Progress for Watcher {
 
     fn cancelled(&self) -> bool {
         self.interrupt.signal().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_here_is_named_with_its_cure() {
+        let absent = Skipped::new("redis", "no redis-server on the PATH", "apt-get install redis-server");
+        let line = "not here: redis (no redis-server on the PATH); to get it: apt-get install redis-server";
+        assert_eq!(absence(&absent), line);
+        assert_eq!(absence(&Skipped::new("x", "why", "")), "not here: x (why)");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lockyard::{DistributedLock, Owner};
+use lockyard::{DistributedLock, ErrorKind, Owner};
 use lockyard_benches::report::Skipped;
 use lockyard_benches::{Connect, Target};
 use lockyard_conformance::NoHarness;
@@ -43,7 +43,10 @@ impl Fleet {
             (kind, None) => self.start(candidate, kind).await,
         };
         match made {
-            Ok(target) => self.targets.push(target),
+            Ok(target) => match refusal(&target).await {
+                Some(reason) => self.skipped.push(skipped(candidate, &reason, "")),
+                None => self.targets.push(target),
+            },
             Err(skipped) => self.skipped.push(skipped),
         }
     }
@@ -100,6 +103,12 @@ impl Fleet {
         self.joined.push(subject);
         Ok(target)
     }
+}
+
+/// Why the backend cannot do what the URL asks for. Other troubles are for the measuring to find.
+async fn refusal(target: &Target) -> Option<String> {
+    let error = (target.connect)().await.err()?;
+    (error.kind() == ErrorKind::Unsupported).then(|| error.message().to_owned())
 }
 
 async fn start(service: Service) -> Result<Servers, StartError> {

@@ -132,8 +132,7 @@ impl Subject {
 }
 
 fn shared<H: Harness>(harness: &Arc<H>) -> Arc<dyn Harness> {
-    let harness = Arc::clone(harness);
-    harness
+    Arc::<H>::clone(harness)
 }
 
 #[cfg(feature = "postgres")]

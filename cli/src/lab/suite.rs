@@ -105,7 +105,6 @@ pub(super) async fn check(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a limit on real time")]
 async fn clean(subject: &Subject, id: &str, progress: &Progress) {
     let failed = match tokio::time::timeout(CLEANING, subject.clean()).await {
         Ok(Ok(())) => return,

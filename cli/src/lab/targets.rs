@@ -78,16 +78,20 @@ impl Kind {
         }
     }
 
-    /// The backends of a word on the command line: an id, or the name of a server.
+    /// The backends of a word on the command line: an id, or the name of a server; `memory:` and `file:` say no more.
     fn named(word: &str) -> Vec<Self> {
+        let word = if matches!(word, "memory:" | "file:") { &word[..word.len() - 1] } else { word };
         Self::ALL.into_iter().filter(|kind| kind.id() == word || kind.server() == word).collect()
     }
 
     /// The backend that a URL leads to.
     fn of_url(url: &str) -> Result<Self, Failure> {
         Ok(match Scheme::of(url)? {
-            Scheme::Memory => Self::Memory,
-            Scheme::File => Self::File,
+            Scheme::Memory | Scheme::File => {
+                return Err(Failure::config(
+                    "memory and file are checked in a place of their own: write --backend memory or --backend file",
+                ));
+            }
             Scheme::Redis => Self::Redis,
             Scheme::Postgres => Self::Postgres(match LockUrl::parse(url)?.take("lock").as_deref() {
                 Some("row") => PostgresMode::Row,

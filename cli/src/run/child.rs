@@ -89,6 +89,8 @@ impl Child {
     /// Sends a signal to the group. Those that have ended meanwhile do not matter.
     pub(super) fn signal(&self, signal: Signal) {
         match self.group {
+            // A number that nobody has any more may belong to another soon.
+            Group::Own if self.status.is_some() && self.members().is_empty() => {}
             Group::Own => {
                 let _ = killpg(self.pid, signal);
             }

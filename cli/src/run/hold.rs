@@ -118,7 +118,6 @@ impl<'a> Hold<'a> {
     }
 
     /// Releases the lock and waits for the answer, though not for long. Nothing new is said of a lock that is lost.
-    #[expect(clippy::disallowed_methods, reason = "a limit on real time")]
     async fn release(self, limit: Duration) {
         let Self { locks, guard, facts, voice, .. } = self;
         let lost = limit == RELEASE_LOST || guard.lost_reason().is_some();

@@ -40,8 +40,11 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
             (failure.exit, Status::new(&args.name, Outcome::Error).because(failure.message))
         }
     };
-    if let Some(path) = &args.status_file {
-        status.ended_with(exit).write(path)?;
+    if let Some(path) = &args.status_file
+        && let Err(error) = status.ended_with(exit).write(path)
+    {
+        // The command has run: its code says more than that of a file that could not be written.
+        crate::output::say(format_args!("cannot write {} (--status-file): {error}", path.display()));
     }
     Ok(exit)
 }
@@ -146,7 +149,6 @@ async fn acquire(locks: Locker, args: &RunArgs, signals: &mut Signals) -> Result
 }
 
 /// Gives the undo of an acquire a moment to be answered; a lease ends what remains.
-#[expect(clippy::disallowed_methods, reason = "a limit on real time")]
 async fn undo(locks: Option<Locker>) {
     if let Some(locks) = locks {
         let _ = tokio::time::timeout(UNDO, locks.shutdown()).await;

@@ -1,13 +1,13 @@
 //! The status file: what became of a run.
 
 use std::fs;
-use std::io::Write;
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::env::Facts;
-use crate::exit::Failure;
+use crate::exit::Exit;
 
 /// How a run ended, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -81,28 +81,21 @@ impl Status {
         self
     }
 
-    pub(super) fn ended_with(mut self, exit: crate::exit::Exit) -> Self {
+    /// The code that the shell sees.
+    pub(super) fn ended_with(mut self, exit: Exit) -> Self {
         self.exit_code = exit.code();
         self
     }
 
     /// Writes the file in one step: a reader sees the old one or the new one, never half.
-    pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
-        let refused = |error: std::io::Error| {
-            Failure::internal(format!("cannot write {} (--status-file): {error}", path.display()))
-        };
-        let text = serde_json::to_string_pretty(self).map_err(|error| refused(error.into()))?;
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let text = serde_json::to_string_pretty(self)?;
         let mut aside = path.as_os_str().to_owned();
         aside.push(format!(".{}.tmp", std::process::id()));
-        let write = || {
-            let mut file = fs::File::create(&aside)?;
-            file.write_all(text.as_bytes())?;
-            file.write_all(b"\n")?;
-            fs::rename(&aside, path)
-        };
-        write().map_err(|error| {
+        let written = fs::write(&aside, text + "\n").and_then(|()| fs::rename(&aside, path));
+        if written.is_err() {
             let _ = fs::remove_file(&aside);
-            refused(error)
-        })
+        }
+        written
     }
 }

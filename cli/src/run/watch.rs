@@ -103,7 +103,8 @@ impl Watch<'_> {
 
     /// Does what is due and says when to look again.
     fn look(&self, now: Moment, state: &mut State, child: &Child) -> Moment {
-        let mut next = now.plus(Clock::RECHECK);
+        // What is left of the group of a command that has ended is looked at often.
+        let mut next = now.plus(if child.status().is_some() { POLL } else { Clock::RECHECK });
         next = next.min(self.look_at_lock(now, state, child));
         if let Some(limit) = self.limit {
             if now >= limit && state.ending.is_none() {
@@ -162,8 +163,7 @@ impl Watch<'_> {
                 self.voice.warn(format_args!("SIGKILL was sent, but these processes have not ended yet: {left:?}"));
             }
         }
-        let poll = ending.killed || child.status().is_some();
-        Some(if poll { now.plus(POLL) } else { ending.kill_at })
+        Some(if ending.killed { now.plus(POLL) } else { ending.kill_at })
     }
 
     /// Passes a signal to the command; the second INT or TERM kills it.

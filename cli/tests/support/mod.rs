@@ -37,6 +37,12 @@ impl Scratch {
         self.folder.path().join(name)
     }
 
+    /// What stands in a JSON file.
+    pub(crate) fn json(&self, name: &str) -> serde_json::Value {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -76,6 +82,13 @@ impl Scratch {
     pub(crate) async fn pid_in(&self, name: &str) -> Pid {
         Pid::from_raw(self.file_made(name).await.trim().parse().expect("a process number"))
     }
+}
+
+/// The committed schema of this output.
+pub(crate) fn schema(name: &str) -> jsonschema::Validator {
+    let path = format!("{}/../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    let schema = serde_json::from_str(&std::fs::read_to_string(path).expect("a schema")).expect("JSON");
+    jsonschema::validator_for(&schema).expect("a schema")
 }
 
 /// `lockyard` in an environment without any of its variables.
