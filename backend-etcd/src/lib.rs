@@ -20,6 +20,7 @@ mod connect;
 mod error;
 mod keys;
 mod listing;
+mod lists;
 mod lock;
 mod operations;
 mod picture;

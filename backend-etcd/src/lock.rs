@@ -17,10 +17,10 @@ use crate::config::EtcdConfig;
 use crate::connect;
 use crate::error::Failure;
 use crate::keys::KeySpace;
+use crate::lists::RECHECK;
 use crate::operations::{Operations, origin, session_changed};
 use crate::surroundings::Surroundings;
 use crate::watch::Watches;
-use crate::watcher::RECHECK;
 
 /// A client of etcd that holds locks. Cheap to clone; the last clone dropped ends its sessions and with them its holds.
 ///

@@ -1,7 +1,5 @@
 //! The task behind the watch of one name.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +9,11 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::backoff::Backoff;
 use crate::error::Failure;
-use crate::listing::Listing;
+use crate::lists::Lists;
 use crate::watch::{NameWatch, Watches, tell};
 
-/// How often a list is read although the watch tells everything: a delete that is never told costs no more than this.
-pub(crate) const RECHECK: Duration = Duration::from_secs(15);
 /// How many refusals in a row are told to those who wait.
 const REFUSALS: u32 = 3;
-
-type Reading = Pin<Box<dyn Future<Output = Result<Listing, Failure>> + Send>>;
 
 /// Keeps the watch of one name open as long as it is wanted, and some time more.
 pub(crate) struct Watcher {
@@ -103,11 +97,10 @@ impl Watcher {
         self.watch.picture().opened();
         let mut ticks = interval((self.watches.linger / 4).clamp(Duration::from_millis(50), Duration::from_secs(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut recheck = self.next_recheck();
-        let mut reading: Option<Reading> = None;
+        let mut lists = Lists::new(self.watches.around.clone(), self.watch.keys.clone());
         loop {
-            if reading.is_none() && self.watch.picture().wants_list() {
-                reading = Some(self.read());
+            if self.watch.picture().wants_list() {
+                lists.want();
             }
             tokio::select! {
                 biased;
@@ -119,27 +112,17 @@ impl Watcher {
                     Ok(None) => return End::Broken(None),
                     Err(error) => return broken(error),
                 },
-                list = async { reading.as_mut()?.await.ok() }, if reading.is_some() => {
-                    reading = None;
-                    match list {
-                        Some(list) => {
-                            let verdicts = self.watch.picture().listed(&list);
-                            tell(verdicts);
-                        }
-                        // The next stream begins with the next list, after a pause.
-                        None => return End::Broken(None),
-                    }
+                list = lists.next() => {
+                    let verdicts = self.watch.picture().listed(&list);
+                    tell(verdicts);
                 }
                 () = self.watch.nudge.notified() => {}
                 _ = ticks.tick() => {
                     if self.is_retired() {
                         return End::Unwanted;
                     }
-                    if self.watches.around.clock.now() >= recheck {
-                        recheck = self.next_recheck();
-                        if reading.is_none() && self.watch.picture().is_wanted() {
-                            reading = Some(self.read());
-                        }
+                    if lists.is_recheck_due() && self.watch.picture().is_wanted() {
+                        lists.want();
                     }
                 }
             }
@@ -159,19 +142,6 @@ impl Watcher {
             let verdicts = self.watch.picture().deleted(&deletes);
             tell(verdicts);
         }
-    }
-
-    fn read(&self) -> Reading {
-        let (rpc, keys, limit) =
-            (self.watches.around.rpc.clone(), self.watch.keys.clone(), self.watches.around.op_timeout);
-        Box::pin(async move {
-            let list = timeout(limit, rpc.list(&keys)).await;
-            list.unwrap_or_else(|_| Err(Failure::timed_out("reading the queue", limit)))
-        })
-    }
-
-    fn next_recheck(&self) -> Moment {
-        self.watches.around.clock.now().plus(RECHECK.mul_f64(0.8 + 0.4 * fastrand::f64()))
     }
 
     /// Whether nobody has wanted the watch for so long that it was taken off the list.
