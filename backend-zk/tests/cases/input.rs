@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::common::{self, LONG, claim, granted, name};
 use lockyard_api::{DistributedLock, Error, ErrorKind, Host, Options, Outcome};
+use lockyard_testbed::{Mode, Proxy};
 use lockyard_zk::{ZkAcl, ZkConfig, ZkLock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -29,8 +30,10 @@ async fn a_server_that_is_not_there_is_unreachable() {
     let error = refused(at(addr, Duration::from_millis(300))).await;
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     assert!(error.message().contains(&addr.to_string()), "{error}");
-    drop(listener);
-    let error = refused(at(addr, Duration::from_secs(5))).await;
+    // Nobody listens on a port that is kept free.
+    let nobody = Proxy::start(addr).await.expect("a port");
+    nobody.set(Mode::Refuse).await;
+    let error = refused(at(nobody.addr(), Duration::from_secs(5))).await;
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     assert!(error.message().contains("refused"), "{error}");
 }

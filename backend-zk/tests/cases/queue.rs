@@ -1,7 +1,7 @@
 //! The queue: foreign nodes, waiters that go, directories that go.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{self, LONG, SOON, acquire, busy, claim, granted, name, queued};
@@ -129,41 +129,44 @@ async fn an_empty_directory_is_a_loss_and_no_panic() {
 /// B124: the directory is deleted whenever it is empty.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_is_deleted_all_the_time_is_made_again() {
+    const DELETIONS: usize = 10;
     let Some(harness) = common::start(Options::new()).await else { return };
-    let (name, held) = (name(), Arc::new(AtomicBool::new(false)));
+    let (shared, held, deleted) = (name(), Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let clock = Clock::system();
-    let until = clock.now().plus(Duration::from_secs(3));
+    let limit = clock.now().plus(timing::scaled(LONG));
     let mut clients = tokio::task::JoinSet::new();
-    for _ in 0..6 {
+    for _ in 0..3 {
         let (lock, proxy) = common::client(&harness, LONG).await;
-        let (name, held, clock) = (name.clone(), Arc::clone(&held), clock.clone());
+        let (shared, held, deleted, clock) = (shared.clone(), Arc::clone(&held), Arc::clone(&deleted), clock.clone());
         clients.spawn(async move {
-            let mut rounds = 0;
-            while clock.now() < until || rounds == 0 {
-                let claim = claim(&name).queueing();
+            while deleted.load(Ordering::SeqCst) < DELETIONS && clock.now() < limit {
+                let claim = claim(&shared).queueing();
                 acquire(&lock, &claim, LONG).await;
                 assert!(!held.swap(true, Ordering::SeqCst), "two hold the name");
                 tokio::task::yield_now().await;
                 held.store(false, Ordering::SeqCst);
                 assert_eq!(lock.release(&claim).await.expect("an answer"), Release::Released);
-                rounds += 1;
+                // Leaves the directory empty for a moment.
+                let own = common::claim(&name());
+                granted(lock.try_acquire(&own).await);
+                lock.release(&own).await.expect("an answer");
             }
             drop(proxy);
-            rounds
         });
     }
     let side = raw(&harness).await;
-    let directory = harness.directory(&name);
-    let mut deleted = 0;
+    let directory = harness.directory(&shared);
     while !clients.is_empty() {
         match side.delete(&directory, None).await {
-            Ok(()) => deleted += 1,
+            Ok(()) => {
+                deleted.fetch_add(1, Ordering::SeqCst);
+            }
             Err(Error::NotEmpty | Error::NoNode) => {}
             Err(error) => panic!("{error}"),
         }
         if let Some(ended) = clients.try_join_next() {
-            assert!(ended.expect("no panic") > 0);
+            ended.expect("no panic, no error, no hang");
         }
     }
-    assert!(deleted > 0, "the directory was never deleted");
+    assert!(deleted.load(Ordering::SeqCst) >= DELETIONS, "the directory was hardly ever deleted");
 }
