@@ -29,7 +29,9 @@ fn leases(criterion: &mut Criterion) {
     let (clock, ttl) = (Clock::system(), Duration::from_secs(30));
     group.bench_function("now", |bencher| bencher.iter(|| clock.now()));
     let from = clock.now();
-    group.bench_function("deadline", |bencher| bencher.iter(|| black_box(from).plus(ttl.saturating_sub(Drift::DEFAULT.margin(ttl)))));
+    group.bench_function("deadline", |bencher| {
+        bencher.iter(|| black_box(from).plus(ttl.saturating_sub(Drift::DEFAULT.margin(ttl))))
+    });
     group.bench_function("token", |bencher| bencher.iter(|| FencingToken::from_server(black_box(4711))));
     let name = LockName::new("report:daily").expect("a name");
     group.bench_function("claim", |bencher| bencher.iter(|| Claim::new(name.clone(), ttl)));

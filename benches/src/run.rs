@@ -1,8 +1,10 @@
 //! Runs a plan.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lockyard_api::Clock;
 
 use crate::environment::Environment;
@@ -52,6 +54,22 @@ impl Cell {
     fn is_hopeless(&self) -> bool {
         self.troubles.len() >= PATIENCE
     }
+
+    fn take(&mut self, outcome: Outcome<Trial>, progress: &dyn Progress) {
+        match outcome {
+            Ok(trial) => self.trials.push(trial),
+            Err(error) => {
+                progress.trouble(&format!("{self}: {error}"));
+                self.troubles.push(error.to_string());
+            }
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.backend, self.scenario)
+    }
 }
 
 /// A target that answered, with its floor.
@@ -80,28 +98,15 @@ pub async fn run(plan: &Plan, targets: &[Target], progress: &dyn Progress) -> Me
     };
     let runners = meet(targets, &mut measured, progress).await;
     measured.cells = cells(plan, &runners);
-    let mut steps = order(plan, &measured.cells).into_iter().enumerate();
-    let of = steps.len();
-    // Names are new in every run, whatever the seed: a joined server may keep something of the last one.
-    let mut names = fastrand::Rng::new();
-    measured.cancelled = loop {
-        let Some((done, (at, trial))) = steps.next() else { break false };
-        let cell = &mut measured.cells[at];
-        if cell.is_hopeless() {
-            continue;
-        }
-        progress.step(done, of, &format!("{} {}", cell.backend, cell.scenario));
-        let runner = runners.iter().find(|runner| runner.target.id == cell.backend);
-        let Some(job) = job(plan, cell, trial, runner, &mut names) else { continue };
-        match guarded(job, progress).await {
-            Some(Ok(trial)) => cell.trials.push(trial),
-            Some(Err(error)) => {
-                progress.trouble(&format!("{} {}: {error}", cell.backend, cell.scenario));
-                cell.troubles.push(error.to_string());
-            }
-            None => break true,
-        }
-    };
+    let order = order(plan, &measured.cells);
+    let of = order.len();
+    let (trials, once): (Vec<_>, Vec<_>) =
+        order.into_iter().partition(|(at, _)| !measured.cells[*at].scenario.is_single());
+    one_by_one(plan, &runners, &mut measured, &trials, of, progress).await;
+    if !measured.cancelled {
+        progress.step(trials.len(), of, "requests while clients wait, on all servers");
+        side_by_side(plan, &runners, &mut measured, &once, progress).await;
+    }
     progress.step(of, of, "done");
     for floor in runners.iter().filter_map(|runner| runner.floor.as_ref()) {
         if let Err(error) = floor.finish().await {
@@ -166,18 +171,79 @@ fn order(plan: &Plan, cells: &[Cell]) -> Vec<(usize, usize)> {
     for trial in 0..plan.trials.max(1) {
         for scenario in plan.scenarios() {
             let wanted = trial == 0 || !scenario.is_single();
-            let mut turn: Vec<usize> = (0..cells.len()).filter(|at| wanted && cells[*at].scenario == scenario).collect();
+            let mut turn: Vec<usize> =
+                (0..cells.len()).filter(|at| wanted && cells[*at].scenario == scenario).collect();
             random.shuffle(&mut turn);
             order.extend(turn.into_iter().map(|at| (at, trial)));
         }
     }
-    // What is measured once comes last: it stands for a minute, and the trials should be of one time.
-    order.sort_by_key(|(at, _)| cells[*at].scenario.is_single());
     order
 }
 
-fn job(plan: &Plan, cell: &Cell, trial: usize, runner: Option<&Runner>, names: &mut fastrand::Rng) -> Option<Job> {
+/// Runs the trials of the cells one after the other.
+async fn one_by_one(
+    plan: &Plan,
+    runners: &[Runner],
+    measured: &mut Measured,
+    trials: &[(usize, usize)],
+    of: usize,
+    progress: &dyn Progress,
+) {
+    for (done, (at, trial)) in trials.iter().enumerate() {
+        let cell = &mut measured.cells[*at];
+        progress.step(done, of, &cell.to_string());
+        if cell.is_hopeless() {
+            continue;
+        }
+        let Some((job, _)) = job(plan, cell, *trial, runners) else { continue };
+        match guarded(job, progress).await {
+            Some(outcome) => cell.take(outcome, progress),
+            None => {
+                measured.cancelled = true;
+                return;
+            }
+        }
+    }
+}
+
+/// Counts requests on several servers at once, on each for one backend at a time: what is counted takes no processor, and
+/// waiting for it one after the other would take minutes.
+async fn side_by_side(
+    plan: &Plan,
+    runners: &[Runner],
+    measured: &mut Measured,
+    once: &[(usize, usize)],
+    progress: &dyn Progress,
+) {
+    let prepared = once.iter().filter_map(|(at, trial)| {
+        let (job, server) = job(plan, &measured.cells[*at], *trial, runners)?;
+        Some((*at, server, job))
+    });
+    let mut jobs: Vec<(usize, usize, Job)> = prepared.collect();
+    let mut lines = Vec::new();
+    while let Some((_, server, _)) = jobs.first() {
+        let server = *server;
+        let line: Vec<_> = jobs.extract_if(.., |(_, other, _)| *other == server).collect();
+        lines.push(async move {
+            let mut done = Vec::new();
+            for (at, _, job) in line {
+                done.push((at, guarded(job, progress).await));
+            }
+            done
+        });
+    }
+    for (at, outcome) in join_all(lines).await.into_iter().flatten() {
+        match outcome {
+            Some(outcome) => measured.cells[at].take(outcome, progress),
+            None => measured.cancelled = true,
+        }
+    }
+}
+
+/// The job of a cell, and a number that is the same for the same server.
+fn job(plan: &Plan, cell: &Cell, trial: usize, runners: &[Runner]) -> Option<(Job, usize)> {
     let scenario = cell.scenario;
+    let runner = runners.iter().find(|runner| runner.target.id == cell.backend);
     let counted = match scenario {
         Scenario::WaitingCost(_) => runner.and_then(|runner| runner.target.counted.as_ref()),
         _ => None,
@@ -191,17 +257,21 @@ fn job(plan: &Plan, cell: &Cell, trial: usize, runner: Option<&Runner>, names: &
         (None, None) => return None,
     };
     let server = runner.and_then(|runner| runner.target.server.clone());
-    Some(Job {
+    let counting = counted.map(|counted| Arc::clone(&counted.server)).or(server);
+    let number = counting.as_ref().map_or(0, |server| Arc::as_ptr(server).addr());
+    let job = Job {
         scenario,
         kind: runner.map(|runner| runner.target.kind.clone()).unwrap_or_default(),
         ours: Arc::new(Ours::new(&connect)),
         floor: runner.and_then(|runner| runner.floor.clone()),
         slice: if scenario.is_single() { plan.waiting } else { plan.slice_of(scenario) },
-        name: format!("{}-{:08x}", scenario.id().replace('_', "-"), names.u32(..)),
+        // New in every run, whatever the seed: a joined server may keep something of the last one.
+        name: format!("{}-{:08x}", scenario.id().replace('_', "-"), fastrand::u32(..)),
         trial,
-        counting: counted.map(|counted| Arc::clone(&counted.server)).or(server),
+        counting,
         clock: Clock::system(),
-    })
+    };
+    Some((job, number))
 }
 
 /// Runs a job on a task of its own, as users do, with a time limit. `None` when the run is to end.

@@ -18,7 +18,9 @@ impl Spinners {
         let cores = std::thread::available_parallelism()?.get();
         let mut spinners = Self(Vec::with_capacity(cores));
         for _ in 0..cores {
-            spinners.0.push(spawn().map_err(|error| Trouble::new(format!("cannot keep the machine awake: chrt: {error}")))?);
+            spinners
+                .0
+                .push(spawn().map_err(|error| Trouble::new(format!("cannot keep the machine awake: chrt: {error}")))?);
         }
         Ok(spinners)
     }

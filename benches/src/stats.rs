@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn rounding_keeps_six_digits_and_reads_back() {
-        assert_eq!(round(1234.567_89), 1234.57);
+        assert_eq!(round(1_234.567_89), 1_234.57);
         assert_eq!(round(0.000_123_456_789), 0.000_123_457);
         assert_eq!((round(f64::NAN), round(0.0)), (0.0, 0.0));
         let text = serde_json::to_string(&round(98_765.432_1)).expect("JSON");

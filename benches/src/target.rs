@@ -35,7 +35,7 @@ pub struct Target {
     /// Opens a client of that URL.
     pub connect: Connect,
     /// The same backend on a server that counts requests, for `waiting_cost`: counting costs time, so times are measured
-    /// elsewhere.
+    /// elsewhere. Targets that share one are counted one after the other, others at the same time.
     pub counted: Option<Counted>,
 }
 
@@ -114,7 +114,11 @@ impl Target {
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = self.server.as_ref().map(|server| server.service());
-        f.debug_struct("Target").field("id", &self.id).field("mode", &self.mode).field("server", &server).finish_non_exhaustive()
+        f.debug_struct("Target")
+            .field("id", &self.id)
+            .field("mode", &self.mode)
+            .field("server", &server)
+            .finish_non_exhaustive()
     }
 }
 

@@ -50,14 +50,14 @@ pub(crate) async fn start(wanted: &[String], counting: bool) -> Vec<Target> {
         }
         let Ok(Some(server)) = Server::start_or_skip(service).await else { continue };
         let server = Arc::new(server);
-        let counted = if counting { Server::start_with(service, Options::new().native_only().counting()).await.ok() } else { None };
-        let counted = counted.map(Arc::new);
         for (id, mode, query) in modes {
             let at = |server: &Server| format!("{}?namespace={namespace}{query}", server.lock_url());
             let url = at(&server);
             let mut target = Target::new(id, service.id(), mode, &url, connect(&url)).with_server(Arc::clone(&server));
-            if let Some(counted) = &counted {
-                target = target.with_counted(Arc::clone(counted), connect(&at(counted)));
+            if counting && let Ok(counted) = Server::start_with(service, Options::new().native_only().counting()).await
+            {
+                let url = at(&counted);
+                target = target.with_counted(Arc::new(counted), connect(&url));
             }
             targets.push(target);
         }

@@ -56,7 +56,8 @@ async fn a_report_of_memory_and_redis_is_complete_and_valid() {
             let cell = format!("{} {:?} {}", scenario.id, scenario.parameters, result.backend);
             assert_eq!((result.missing.as_deref(), result.trials, result.overlaps), (None, 2, 0), "{cell}");
             assert!(result.p50_us.is_some_and(|p50| p50.est > 0.0), "{cell}");
-            let compared = result.backend == "redis" && (scenario.id != "contended" || scenario.parameters.clients == "own");
+            let compared =
+                result.backend == "redis" && (scenario.id != "contended" || scenario.parameters.clients == "own");
             assert_eq!(result.floor_ratio.is_some_and(|ratio| ratio.est > 0.0), compared, "{cell}");
         }
     }
@@ -78,7 +79,8 @@ fn check_page(report: &Report) {
     assert!(page.contains("freeze &#60;x&#62; &#38; &#34;y&#34;") && page.contains("default-src 'none'"));
     let data = page.split_once("id=\"report-data\">").expect("the data").1.split_once("</script>").expect("its end").0;
     assert_eq!(Report::from_json(data).expect("the data in the page").to_json(), report.to_json());
-    for (open, close) in [("<table>", "</table>"), ("<section ", "</section>"), ("<svg ", "</svg>"), ("<tr>", "</tr>")] {
+    for (open, close) in [("<table>", "</table>"), ("<section ", "</section>"), ("<svg ", "</svg>"), ("<tr>", "</tr>")]
+    {
         assert_eq!(page.matches(open).count(), page.matches(close).count(), "{open}");
     }
     assert_eq!(page.matches("<caption>").count(), page.matches("<table>").count());
@@ -93,7 +95,8 @@ async fn waiters_cost_a_counting_redis_next_to_nothing() {
     };
     let server = Arc::new(server);
     let url = server.lock_url();
-    let target = Target::new("redis", "redis", "single", &url, targets::connect(&url)).with_counted(server, targets::connect(&url));
+    let target = Target::new("redis", "redis", "single", &url, targets::connect(&url))
+        .with_counted(server, targets::connect(&url));
     let mut plan = short().only(["waiting_cost"]);
     plan.waiting = Duration::from_millis(500);
     let report = Report::new(Tool::default(), "", &plan, &run(&plan, &[target], &Silent::new()).await);

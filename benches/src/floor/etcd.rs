@@ -65,7 +65,10 @@ impl Floor for EtcdFloor {
     async fn settings(&self) -> Outcome<BTreeMap<String, String>> {
         let mut client = self.client().await?;
         let members = client.member_list().await?.members().len();
-        Ok(BTreeMap::from([("members".to_owned(), members.to_string()), ("durability".to_owned(), "fsync per write".to_owned())]))
+        Ok(BTreeMap::from([
+            ("members".to_owned(), members.to_string()),
+            ("durability".to_owned(), "fsync per write".to_owned()),
+        ]))
     }
 }
 
@@ -132,12 +135,10 @@ impl Contender for Session {
         }
         self.key = format!("{range}{}", Owner::random());
         let put = etcd_client::PutOptions::new().with_lease(self.lease);
-        let txn = Txn::new()
-            .when([Compare::create_revision(self.key.as_str(), CompareOp::Equal, 0)])
-            .and_then([
-                TxnOp::put(self.key.as_str(), "", Some(put)),
-                TxnOp::get(range.as_str(), Some(newest().with_limit(2))),
-            ]);
+        let txn = Txn::new().when([Compare::create_revision(self.key.as_str(), CompareOp::Equal, 0)]).and_then([
+            TxnOp::put(self.key.as_str(), "", Some(put)),
+            TxnOp::get(range.as_str(), Some(newest().with_limit(2))),
+        ]);
         let answer = self.client.txn(txn).await?;
         let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
         let ahead = answer.op_responses().into_iter().find_map(|answer| match answer {

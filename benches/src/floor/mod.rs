@@ -58,3 +58,6 @@ pub(crate) fn of(target: &Target) -> Outcome<Option<Arc<dyn Floor>>> {
     };
     Ok(Some(floor))
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,7 +105,15 @@ impl PostgresFloor {
 
     fn session(&self, wire: Wire, waits: bool) -> Session {
         let owner = Owner::random().to_string();
-        Session { wire, mode: self.mode, sql: Arc::clone(&self.sql), waits, rows: HashSet::new(), owner, listener: None }
+        Session {
+            wire,
+            mode: self.mode,
+            sql: Arc::clone(&self.sql),
+            waits,
+            rows: HashSet::new(),
+            owner,
+            listener: None,
+        }
     }
 
     async fn waiting(&self) -> Outcome<Session> {
@@ -133,7 +141,9 @@ impl Side for PostgresFloor {
         for _ in 0..sessions {
             wires.push(self.open().await?);
         }
-        Ok((0..tasks).map(|i| Box::new(self.session(Arc::clone(&wires[i % sessions]), false)) as Box<dyn Contender>).collect())
+        Ok((0..tasks)
+            .map(|i| Box::new(self.session(Arc::clone(&wires[i % sessions]), false)) as Box<dyn Contender>)
+            .collect())
     }
 
     async fn own(&self, contenders: usize) -> Outcome<Contenders> {

@@ -104,10 +104,9 @@ impl Floor for RedisFloor {
         let mut settings = BTreeMap::new();
         for name in ["appendonly", "appendfsync", "save", "maxmemory-policy", "io-threads"] {
             // A server that forbids CONFIG just leaves them unsaid.
-            let found: Result<Vec<String>, _> = redis::cmd("CONFIG").arg("GET").arg(name).query_async(&mut wire).await;
-            if let Ok([_, value]) = found.as_deref() {
-                settings.insert(name.to_owned(), value.clone());
-            }
+            let found: Result<BTreeMap<String, String>, _> =
+                redis::cmd("CONFIG").arg("GET").arg(name).query_async(&mut wire).await;
+            settings.extend(found.unwrap_or_default());
         }
         Ok(settings)
     }

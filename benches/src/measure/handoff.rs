@@ -61,7 +61,9 @@ impl Pair {
                 let got = waiter.acquire(&name).await;
                 (clock.now(), got, waiter)
             });
-            job.clock.sleep(Duration::from_millis(HOLD_MS) + Duration::from_millis(HOLD_SPREAD_MS).mul_f64(fastrand::f64())).await;
+            job.clock
+                .sleep(Duration::from_millis(HOLD_MS) + Duration::from_millis(HOLD_SPREAD_MS).mul_f64(fastrand::f64()))
+                .await;
             let released = job.clock.now();
             holder.release(&job.name).await?;
             let (held, got, next) = waiting.await?;

@@ -35,7 +35,10 @@ impl Report {
         if report.schema == 1 {
             return Ok(report);
         }
-        Err(serde::de::Error::custom(format!("schema {} of the report is unknown: this program reads 1", report.schema)))
+        Err(serde::de::Error::custom(format!(
+            "schema {} of the report is unknown: this program reads 1",
+            report.schema
+        )))
     }
 
     /// The report as JSON, indented, with a line end. The same report gives the same bytes.

@@ -84,7 +84,7 @@ impl Report {
     #[must_use]
     pub fn goals(&self) -> Vec<Goal> {
         let mut goals = Vec::new();
-        let nanos: Show = |cpu| text::spread(cpu, |ns| format!("{ns:.0} ns"));
+        let nanos: Show = |cpu| format!("{} ns", text::spread(cpu));
         let share: Show = |jain| format!("{:.3}", jain.est);
         let rate: Show = |rate| format!("{:.1}/s", rate.est);
         let ratio: Figure = |result| result.floor_ratio;

@@ -8,7 +8,7 @@ use crate::stats::Estimate;
 
 const WIDTH: f64 = 400.0;
 const MARGIN: f64 = 12.0;
-const ROW: f64 = 34.0;
+const ROW: f64 = 38.0;
 const TOP: f64 = 26.0;
 
 /// One backend on a chart.
@@ -88,7 +88,13 @@ impl Chart<'_> {
     fn grid(&self, svg: &mut String, axis: &Axis, height: f64) {
         for tick in axis.ticks() {
             let x = axis.at(tick);
-            let anchor = if x < WIDTH / 4.0 { "start" } else if x > WIDTH * 0.75 { "end" } else { "middle" };
+            let anchor = if x < WIDTH / 4.0 {
+                "start"
+            } else if x > WIDTH * 0.75 {
+                "end"
+            } else {
+                "middle"
+            };
             push(svg, format_args!("<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"16\" y2=\"{height:.0}\"/>"));
             push(
                 svg,
@@ -102,11 +108,17 @@ impl Chart<'_> {
 }
 
 fn row(svg: &mut String, axis: &Axis, y: f64, mark: &Mark, unit: &str) {
-    let (line, dot) = (y + 11.0, y + 24.0);
+    let (line, dot) = (y + 13.0, y + 25.0);
     let value = show(mark.value.est, unit);
     push(svg, format_args!("<text class=\"name\" x=\"{MARGIN}\" y=\"{line:.1}\">{}</text>", escape(&mark.label)));
     let right = WIDTH - MARGIN;
-    push(svg, format_args!("<text class=\"value\" x=\"{right}\" y=\"{line:.1}\" text-anchor=\"end\">{}</text>", escape(&value)));
+    push(
+        svg,
+        format_args!(
+            "<text class=\"value\" x=\"{right}\" y=\"{line:.1}\" text-anchor=\"end\">{}</text>",
+            escape(&value)
+        ),
+    );
     push(svg, format_args!("<line class=\"track\" x1=\"{MARGIN}\" x2=\"{right}\" y1=\"{dot:.1}\" y2=\"{dot:.1}\"/>"));
     if let Some(floor) = mark.floor {
         let x = axis.at(floor);
@@ -127,7 +139,11 @@ fn show(value: f64, unit: &str) -> String {
 
 /// Powers of ten without decimals.
 fn plain(value: f64) -> String {
-    if value >= 1.0 && (value.log10().fract().abs() < 1e-9) { text::digits(value).replace(".00", "").replace(".0", "") } else { text::digits(value) }
+    if value >= 1.0 && (value.log10().fract().abs() < 1e-9) {
+        text::digits(value).replace(".00", "").replace(".0", "")
+    } else {
+        text::digits(value)
+    }
 }
 
 /// Writing to a string cannot fail.

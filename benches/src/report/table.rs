@@ -69,6 +69,21 @@ impl Table {
         Self { caption: caption.into(), columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
+    /// The table without the columns in which no row has anything.
+    pub(super) fn without_empty_columns(mut self) -> Self {
+        let is_empty = |cell: &Cell| cell.text.is_empty() || cell.text == "–";
+        // The first column is the head of the row.
+        for at in (1..self.columns.len()).rev() {
+            if self.rows.iter().all(|(_, cells)| cells.get(at - 1).is_none_or(is_empty)) {
+                self.columns.remove(at);
+                for (_, cells) in self.rows.iter_mut().filter(|(_, cells)| cells.len() >= at) {
+                    cells.remove(at - 1);
+                }
+            }
+        }
+        self
+    }
+
     pub(super) fn row(&mut self, head: impl Into<String>, cells: Vec<Cell>) {
         self.rows.push((head.into(), cells));
     }
@@ -104,5 +119,21 @@ impl Section {
     pub(super) fn with(mut self, tables: impl IntoIterator<Item = Table>) -> Self {
         self.tables.extend(tables);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_without_anything_go() {
+        let mut table = Table::new("t", ["a", "b", "c", "d"]);
+        table.row("1", vec![Cell::or_dash(None), "x".into(), "".into()]);
+        table.row("2", vec!["".into(), Cell::or_dash(None), "".into()]);
+        let table = table.without_empty_columns();
+        assert_eq!(table.columns, ["a", "c"]);
+        assert_eq!(table.rows[0], ("1".to_owned(), vec!["x".into()]));
+        assert_eq!(table.rows[1].1.len(), 1);
     }
 }

@@ -38,9 +38,16 @@ pub(super) fn ratio(ratio: &Estimate) -> String {
     format!("{tie}{:.2} [{:.2}, {:.2}]", ratio.est, ratio.lo, ratio.hi)
 }
 
-/// The figure with its interval.
-pub(super) fn spread(value: &Estimate, show: impl Fn(f64) -> String) -> String {
-    format!("{} [{}, {}]", show(value.est), show(value.lo), show(value.hi))
+/// The figure with its interval, in the unit of the figure.
+pub(super) fn spread(value: &Estimate) -> String {
+    format!("{} [{}, {}]", digits(value.est), digits(value.lo), digits(value.hi))
+}
+
+/// A time in µs with its interval, in one unit.
+pub(super) fn micros_spread(us: &Estimate) -> String {
+    let (unit, by) = if us.est < 1000.0 { ("µs", 1.0) } else { ("ms", 1000.0) };
+    let [est, lo, hi] = [us.est, us.lo, us.hi].map(|value| digits(value / by));
+    format!("{est} {unit} [{lo}, {hi}]")
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -58,7 +65,10 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_and_thousands() {
-        assert_eq!((micros(277.4), micros(1652.0), micros(5.126)), ("277 µs".into(), "1.65 ms".into(), "5.13 µs".into()));
+        assert_eq!(
+            (micros(277.4), micros(1652.0), micros(5.126)),
+            ("277 µs".into(), "1.65 ms".into(), "5.13 µs".into())
+        );
         assert_eq!(digits(28_158.4), "28,158");
         assert_eq!(digits(1_234_567.0), "1,234,567");
         assert_eq!(digits(-1234.0), "-1,234");
@@ -70,6 +80,12 @@ mod tests {
     fn a_ratio_that_may_be_one_is_a_tie() {
         assert_eq!(ratio(&Estimate::new(1.08, 0.99, 1.12)), "≈ 1.08 [0.99, 1.12]");
         assert_eq!(ratio(&Estimate::new(1.08, 1.03, 1.12)), "1.08 [1.03, 1.12]");
+    }
+
+    #[test]
+    fn an_interval_has_the_unit_of_its_figure() {
+        assert_eq!(micros_spread(&Estimate::new(1010.0, 990.0, 1200.0)), "1.01 ms [0.99, 1.20]");
+        assert_eq!(spread(&Estimate::new(1010.0, 990.0, 1200.0)), "1,010 [990, 1,200]");
     }
 
     #[test]

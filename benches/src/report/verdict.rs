@@ -89,7 +89,11 @@ impl Report {
             return format!("Contention was measured on no server; {goals}.");
         };
         let tied: Vec<&str> = rates.iter().filter(|(_, rate)| rate.ties_with(most)).map(|(id, _)| *id).collect();
-        let who = if tied.len() == 1 { format!("{first} hands over most often") } else { format!("{} tie", text::list(&tied)) };
+        let who = if tied.len() == 1 {
+            format!("{first} hands over most often")
+        } else {
+            format!("{} tie", text::list(&tied))
+        };
         format!(
             "With 8 clients on one name {who}, {} times a second; {last} does {}; {goals}.",
             text::digits(most.est),

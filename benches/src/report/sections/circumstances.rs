@@ -50,9 +50,13 @@ pub(super) fn environment(report: &Report) -> Section {
     let mut servers = Table::new("Servers", ["backend", "version", "how it stands", "settings"]);
     for backend in &report.backends {
         let version = Some(backend.version.clone()).filter(|version| !version.is_empty());
-        servers.row(backend.id.as_str(), vec![Cell::or_dash(version), backend.topology.as_str().into(), settings(backend)]);
+        servers.row(
+            backend.id.as_str(),
+            vec![Cell::or_dash(version), backend.topology.as_str().into(), settings(backend)],
+        );
     }
-    let mut section = Section::new("environment", "On what", "Clients and servers share this machine; figures of another differ.");
+    let mut section =
+        Section::new("environment", "On what", "Clients and servers share this machine; figures of another differ.");
     if env.profile == "debug" {
         section.text.push("This is a debug build: its figures mean nothing.".to_owned());
     }
@@ -68,17 +72,19 @@ fn settings(backend: &Backend) -> Cell {
 }
 
 pub(super) fn noise(report: &Report) -> Section {
-    let mut table = Table::new("The floor against itself, and how much trials differ", [
-        "backend", "scenario", "A/A", "variation over the trials",
-    ]);
+    let mut table = Table::new(
+        "The floor against itself, and how much trials differ",
+        ["backend", "scenario", "A/A", "variation over the trials"],
+    );
     for scenario in report.scenarios.iter().filter(|scenario| scenario.id == "uncontended") {
         for result in &scenario.results {
             let what = format!("{} name, {} machine", scenario.parameters.name, scenario.parameters.machine);
             let aa = Cell::or_dash(result.aa_ratio.as_ref().map(text::ratio));
             let variation = result.variation.map(|v| (format!("{:.0} %", v * 100.0), v));
-            let variation = variation.map_or_else(|| Cell::or_dash(None), |(text, v)| {
-                Cell::toned(text, if v > 0.10 { Tone::Bad } else { Tone::Plain })
-            });
+            let variation = variation.map_or_else(
+                || Cell::or_dash(None),
+                |(text, v)| Cell::toned(text, if v > 0.10 { Tone::Bad } else { Tone::Plain }),
+            );
             table.row(result.backend.as_str(), vec![what.into(), aa, variation]);
         }
     }

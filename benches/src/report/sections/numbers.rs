@@ -46,29 +46,34 @@ fn chart(
 
 fn table(scenario: &ScenarioResults) -> Table {
     let columns: &[&str] = match scenario.id.as_str() {
-        "noop" => &["", "processor time", "cycle", "cycles/s"],
+        "noop" => &["backend", "processor time, ns", "cycle", "cycles/s", "note"],
         "waiting_cost" => &["backend", "requests/s", "to keep sessions alive/s", "note"],
+        "contended" if scenario.parameters.contenders == 1 => {
+            &["backend", "acquisitions/s", "floor", "÷ floor", "fairness", "p50", "p99", "longest", "note"]
+        }
         "contended" => {
             &["backend", "hand-overs/s", "floor", "÷ floor", "fairness", "wait p50", "wait p99", "longest wait", "note"]
         }
         "parallel" => &["backend", "cycles/s", "floor", "÷ floor", "p50", "p99", "note"],
+        "handoff" => &["backend", "p50", "floor", "÷ floor", "p99", "longest", "note"],
         _ => &["backend", "p50", "floor", "÷ floor", "p99", "cycles/s", "note"],
     };
     let mut table = Table::new(caption(scenario), columns.iter().copied());
     for result in &scenario.results {
         let mut cells = match scenario.id.as_str() {
-            "noop" => vec![estimate(result.cpu_ns, |ns| format!("{ns:.0} ns")), latency(result.p50_us), rate(result.per_second)],
-            "waiting_cost" => vec![per_second(result.server_commands_per_second), per_second(result.housekeeping_per_second)],
+            "noop" => vec![rate(result.cpu_ns), latency(result.p50_us), rate(result.per_second)],
+            "waiting_cost" => {
+                vec![per_second(result.server_commands_per_second), per_second(result.housekeeping_per_second)]
+            }
             "contended" => contended(result),
             "parallel" => parallel(result),
+            "handoff" => handoff(result),
             _ => uncontended(result),
         };
-        if scenario.id != "noop" {
-            cells.push(note(result));
-        }
+        cells.push(note(result));
         table.row(result.backend.as_str(), cells);
     }
-    table
+    table.without_empty_columns()
 }
 
 fn caption(scenario: &ScenarioResults) -> String {
@@ -93,6 +98,13 @@ fn uncontended(result: &ScenarioResult) -> Vec<Cell> {
     vec![p50, Cell::or_dash(floor), ratio(result), latency(result.p99_us), rate(result.per_second)]
 }
 
+fn handoff(result: &ScenarioResult) -> Vec<Cell> {
+    let mut cells = uncontended(result);
+    cells.truncate(4);
+    cells.push(Cell::or_dash(result.max_wait_ms.map(text::millis)));
+    cells
+}
+
 fn parallel(result: &ScenarioResult) -> Vec<Cell> {
     let floor = result.floor.map(|floor| text::digits(floor.per_second));
     let rate = mark(rate(result.per_second), result);
@@ -107,16 +119,12 @@ fn contended(result: &ScenarioResult) -> Vec<Cell> {
     vec![rate, Cell::or_dash(floor), ratio(result), jain, latency(result.p50_us), latency(result.p99_us), longest]
 }
 
-fn estimate(value: Option<Estimate>, show: impl Fn(f64) -> String) -> Cell {
-    Cell::or_dash(value.map(|value| text::spread(&value, show)))
-}
-
 fn latency(value: Option<Estimate>) -> Cell {
-    estimate(value, text::micros)
+    Cell::or_dash(value.as_ref().map(text::micros_spread))
 }
 
 fn rate(value: Option<Estimate>) -> Cell {
-    estimate(value, text::digits)
+    Cell::or_dash(value.as_ref().map(text::spread))
 }
 
 fn per_second(value: Option<f64>) -> Cell {
@@ -137,7 +145,9 @@ fn mark(mut cell: Cell, result: &ScenarioResult) -> Cell {
 fn note(result: &ScenarioResult) -> Cell {
     let mut notes: Vec<String> = result.missing.iter().cloned().collect();
     let beside = result.beside.iter();
-    notes.extend(beside.map(|other| format!("{}: {}, ratio to it {}", other.what, text::micros(other.p50_us), text::ratio(&other.ratio))));
+    notes.extend(beside.map(|other| {
+        format!("{}: {}, ratio to it {}", other.what, text::micros(other.p50_us), text::ratio(&other.ratio))
+    }));
     if result.overlaps > 0 {
         notes.insert(0, format!("two held it at once: {} times", result.overlaps));
         return Cell::toned(notes.join("; "), Tone::Bad);

@@ -31,7 +31,9 @@ pub(super) fn capabilities(report: &Report) -> Section {
             let tone = match (*capability, value.map(String::as_str)) {
                 (_, None) => Tone::Faint,
                 ("fencing", Some("none")) | ("expires_hung", Some("no")) => Tone::Bad,
-                ("fencing", Some("durable")) | ("expires_hung" | "restart_safe" | "failover_safe", Some("yes")) => Tone::Good,
+                ("fencing", Some("durable")) | ("expires_hung" | "restart_safe" | "failover_safe", Some("yes")) => {
+                    Tone::Good
+                }
                 _ => Tone::Plain,
             };
             Cell::toned(value.map_or("–", String::as_str), tone)
@@ -51,7 +53,9 @@ pub(super) fn conformance(report: &Report) -> Section {
     }
     let mut section = Section::new("conformance", "Promises kept", text).with([matrix(&report.conformance)]);
     let details = [("failed", "Checks that failed"), ("ignored", "Checks that did not apply, with the reason")];
-    section.tables.extend(details.into_iter().filter_map(|(outcome, caption)| reasons(&report.conformance, outcome, caption)));
+    section
+        .tables
+        .extend(details.into_iter().filter_map(|(outcome, caption)| reasons(&report.conformance, outcome, caption)));
     section
 }
 
@@ -69,7 +73,10 @@ fn matrix(suites: &[Conformance]) -> Table {
         }
     }
     for name in clauses {
-        table.row(name, suites.iter().map(|suite| kept(suite.checks.iter().filter(|check| clause(check) == name))).collect());
+        table.row(
+            name,
+            suites.iter().map(|suite| kept(suite.checks.iter().filter(|check| clause(check) == name))).collect(),
+        );
     }
     table.row("all", suites.iter().map(|suite| kept(suite.checks.iter())).collect());
     table
