@@ -60,10 +60,11 @@ impl Cli {
 
 const RUN_EXIT_CODES: &str = "\
 Exit codes:
-  the command's own code; 128+N when signal N killed it, or lockyard while it waited
+  the command's own code; 128+N when signal N killed it, or lockyard while
+  it waited
   64   the command line is wrong
   69   the backend cannot be reached; nothing is locked
-  70   an error inside lockyard, or an answer of the backend that makes no sense
+  70   an error inside lockyard, or an answer that makes no sense
   75   another holds the lock (-E changes it, --skip-ok makes it 0)
   77   the backend refused the credentials
   78   the configuration is wrong, a bad URL for one
@@ -71,23 +72,32 @@ Exit codes:
   124  the command was stopped at --at-most-for
   126  the command cannot be executed
   127  there is no such command
-126 and 127 are found out before the lock is taken. Except on success and when another holds the lock,
-a line \"lockyard: ...\" on stderr says what happened. lockyard writes nothing to stdout.
+126 and 127 are found out before the lock is taken. Except on success and
+when another holds the lock, a line \"lockyard: ...\" on stderr says what
+happened. lockyard writes nothing to stdout.
 
 Environment of the command:
-  LOCKYARD_NAME LOCKYARD_KEY LOCKYARD_BACKEND_KIND LOCKYARD_HOLDER LOCKYARD_RUN_ID LOCKYARD_ACQUIRED_AT,
-  LOCKYARD_TTL_MS where the lock has a lease, and LOCKYARD_FENCING_TOKEN where the backend gives one:
-  a number that only rises; let the resource you write to refuse one that is smaller than the last.
+  LOCKYARD_NAME LOCKYARD_KEY LOCKYARD_BACKEND_KIND LOCKYARD_HOLDER
+  LOCKYARD_RUN_ID LOCKYARD_ACQUIRED_AT
+  LOCKYARD_TTL_MS         where the lock has a lease
+  LOCKYARD_FENCING_TOKEN  where the backend gives one: a number that only
+                          rises; let the resource you write to refuse one
+                          that is smaller than the last
 
-When the lock is lost, the command (its whole process group) is dead before anybody else can hold it:
-it gets SIGTERM early enough and SIGKILL before the lease ends. A record that the server loses or gives
-away is noticed at the next renewal; until then only the fencing token protects. When lockyard itself is
-killed, the kernel kills the command too (on Linux; not what the command has started in turn).
+When the lock is lost, the command (its whole process group) is dead before
+anybody else can hold it: SIGTERM comes early enough, SIGKILL before the lease
+ends. A record that the server loses or gives away is noticed at the next
+renewal; until then only the fencing token protects. When lockyard itself is
+killed, the kernel (Linux) kills the command too, though not what the command
+has started in turn.
 
 Examples:
-  lockyard run --name nightly -- ./sync.sh                       on this host, skip when it runs already
-  lockyard run -b redis://db/ --name nightly --skip-ok -- ./sync.sh      on every host, one runs it
-  lockyard run -b redis://db/ --name deploy --wait 10m -- make deploy    one after the other";
+  On this host, skipped when it runs already:
+    lockyard run --name nightly -- ./sync.sh
+  On every host, one of them runs it:
+    lockyard run -b redis://db/ --name nightly --skip-ok -- ./sync.sh
+  One after the other:
+    lockyard run -b redis://db/ --name deploy --wait 10m -- make deploy";
 
 /// Run a command while holding a lock.
 ///
@@ -219,8 +229,9 @@ pub(crate) enum Form {
 
 #[cfg(feature = "conformance")]
 const CONFORMANCE_EXIT_CODES: &str = "\
-Exit codes: 0 all checks passed or do not apply; 100 a check failed; 4 no check was selected;
-64 69 77 78 as of \"lockyard run\" when there is nothing to check.";
+Exit codes: 0 all checks passed or do not apply; 100 a check failed; 4 no
+check was selected; 130 or 143 stopped by a signal; 64 69 77 78 as of
+\"lockyard run\" when there is nothing to check.";
 
 /// Check that backends keep what they promise.
 ///
@@ -266,8 +277,9 @@ pub(crate) struct TargetArgs {
 
 #[cfg(feature = "lab")]
 const COMPARE_EXIT_CODES: &str = "\
-Exit codes: 0 done; 100 a conformance check failed; 130 or 143 stopped by a signal, with a report of what was measured
-until then; 64 69 77 78 as of \"lockyard run\" when there is nothing to compare.";
+Exit codes: 0 done; 100 a conformance check failed; 130 or 143 stopped by a
+signal, with a report of what was measured until then; 64 69 77 78 as of
+\"lockyard run\" when there is nothing to compare.";
 
 /// Check and measure backends side by side, and write a report.
 ///
