@@ -1,5 +1,6 @@
 # The two commands that do everything: make compare, make test.
 CARGO ?= cargo
+export LOCKYARD_GIT_SHA := $(shell git rev-parse --short HEAD 2>/dev/null || echo unknown)
 SERVERS := redis,postgres,etcd,zookeeper
 
 .PHONY: compare report test lint bench setup fmt
