@@ -25,7 +25,8 @@ async fn excludes(mut pair: Contenders) {
     let early = tokio::time::timeout(Duration::from_millis(200), &mut waiting).await;
     assert!(early.is_err(), "two held it at once");
     holder.release("name").await.expect("it is held");
-    let (got, mut waiter) = tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("woken").expect("no panic");
+    let (got, mut waiter) =
+        tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("woken").expect("no panic");
     got.expect("it is free");
     waiter.release("name").await.expect("it is held");
     holder.close().await;

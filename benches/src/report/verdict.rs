@@ -69,7 +69,7 @@ impl Report {
         let most = ratios.iter().max_by(|(_, a), (_, b)| a.est.total_cmp(&b.est));
         let Some((id, most)) = most else { return "there was no bare driver to compare with".to_owned() };
         format!(
-            "against the bare driver lockyard shows no cost on {free} of {} servers, and at most {} ({id})",
+            "against the bare driver lockyard shows no cost on {free} of {} servers, and at most {} times its time ({id})",
             ratios.len(),
             text::ratio(most)
         )
