@@ -32,6 +32,12 @@ struct Seen {
 impl Contender<'_> {
     /// Takes a place in the queue, or finds the one that the claim has, and says what it is worth.
     pub(crate) async fn attempt(&self, known: Option<State>) -> Result<Attempt> {
+        if matches!(known, Some(State::Held { .. }))
+            && let Some(seen) = self.find().await?
+        {
+            // Whoever stands before it now, by a counter that wrapped or a node made by hand: it was first.
+            return self.grant(seen.node).map(Attempt::Granted);
+        }
         let mut doubtful = known.is_some();
         // Whether a refusal would mean that nothing of this claim was ever made.
         let mut clean = !doubtful;

@@ -89,6 +89,9 @@ impl ZkHarness {
     ///
     /// # Errors
     /// As [`ZkLock::connect`].
+    ///
+    /// # Cancel safety
+    /// Nothing is left behind.
     pub async fn client(&self, mut config: ZkConfig) -> Result<(Arc<ZkLock>, Option<Arc<Proxy>>)> {
         let proxy = match self.server.as_ref().filter(|server| server.faults_allowed() && !server.is_joined()) {
             Some(server) => Some(Arc::new(proxy(server.addr()).await?)),
@@ -110,6 +113,9 @@ impl ZkHarness {
     ///
     /// # Errors
     /// What the server or the network did.
+    ///
+    /// # Cancel safety
+    /// Only asks.
     pub async fn contenders(&self, name: &LockName) -> Result<Vec<String>> {
         let directory = self.directory(name);
         let children = match self.side().await?.list_children(&directory).await {
@@ -124,6 +130,9 @@ impl ZkHarness {
     ///
     /// # Errors
     /// What the server or the network did.
+    ///
+    /// # Cancel safety
+    /// Some of it may be left; calling it again removes the rest.
     pub async fn clean(&self) -> Result<()> {
         let side = self.side().await?;
         let base = self.config.base();

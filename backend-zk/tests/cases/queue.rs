@@ -38,6 +38,11 @@ async fn foreign_children_are_ignored_and_other_libraries_are_not() {
     busy(lock.try_acquire(&claim(&job)).await);
     let holder = lock.inspect(&job).await.expect("an answer").expect("it is held");
     assert_eq!((holder.owner, holder.label.as_deref()), (Some(first.owner), Some("web-2")));
+    // B127: a hold stays one, whatever number comes to stand before it.
+    let low = format!("{directory}/x-lock--000000005");
+    side.create(&low, b"", &PERSISTENT).await.expect("made by hand");
+    granted(lock.try_acquire(&first).await);
+    side.delete(&low, None).await.expect("deleted by hand");
     assert_eq!(lock.release(&first).await.expect("an answer"), Release::Released);
     let next = claim(&job);
     granted(lock.try_acquire(&next).await);
