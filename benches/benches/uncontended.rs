@@ -14,7 +14,8 @@ fn uncontended(criterion: &mut Criterion) {
     group.sample_size(20);
     let noop = runtime.block_on(async { Locker::new(NoopLock::new()) }).expect("a locker");
     group.bench_function("noop", |bencher| bencher.to_async(&runtime).iter(|| cycle(&noop)));
-    for target in runtime.block_on(targets::start(&[], false)) {
+    let started = runtime.block_on(targets::start(&[], false));
+    for target in &started.targets {
         let open = async { Locker::builder((target.connect)().await?).build() };
         match runtime.block_on(open) {
             Ok(locker) => {

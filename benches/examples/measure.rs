@@ -42,9 +42,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         plan = plan.only(ids.split(','));
     }
     let wanted: Vec<String> = arguments.collect();
-    let targets = targets::start(&wanted, true).await;
-    eprintln!("about {} s for {} backends", plan.estimate(&targets).as_secs(), targets.len());
-    let measured = run(&plan, &targets, &Lines).await;
+    let started = targets::start(&wanted, true).await;
+    let targets = &started.targets;
+    eprintln!("about {} s for {} backends", plan.estimate(targets).as_secs(), targets.len());
+    let measured = run(&plan, targets, &Lines).await;
     let command = format!("lockyard compare --suite {suite} --seed {}", plan.seed);
     let report = Report::new(Tool::new(env!("CARGO_PKG_VERSION"), ""), &command, &plan, &measured);
     let folder = Path::new(&folder);

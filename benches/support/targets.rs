@@ -23,6 +23,12 @@ const fn modes(service: Service) -> &'static [Mode] {
     }
 }
 
+/// The targets, and the directory of the file backend, which goes with them.
+pub(crate) struct Started {
+    pub(crate) targets: Vec<Target>,
+    _files: tempfile::TempDir,
+}
+
 /// Opens clients of a URL.
 pub(crate) fn connect(url: &str) -> Connect {
     let url = url.to_owned();
@@ -34,11 +40,13 @@ pub(crate) fn connect(url: &str) -> Connect {
 
 /// The targets whose ids begin with one of `wanted` (all when it is empty), with servers that count where `counting`.
 /// What cannot be started is said on stderr.
-pub(crate) async fn start(wanted: &[String], counting: bool) -> Vec<Target> {
+pub(crate) async fn start(wanted: &[String], counting: bool) -> Started {
     let is_wanted = |id: &str| wanted.is_empty() || wanted.iter().any(|word| id.starts_with(word.as_str()));
     let namespace = format!("bench-{:08x}", fastrand::u32(..));
+    let files = tempfile::tempdir().expect("a temporary directory");
+    let file = format!("file:{}", files.path().display());
     let mut targets = Vec::new();
-    for (id, url) in [("memory", format!("memory://{namespace}")), ("file", format!("file:{}", dir(&namespace)))] {
+    for (id, url) in [("memory", format!("memory://{namespace}")), ("file", file)] {
         if is_wanted(id) {
             targets.push(Target::new(id, id, "local", &url, connect(&url)));
         }
@@ -62,9 +70,5 @@ pub(crate) async fn start(wanted: &[String], counting: bool) -> Vec<Target> {
             targets.push(target);
         }
     }
-    targets
-}
-
-fn dir(namespace: &str) -> String {
-    std::env::temp_dir().join(namespace).to_string_lossy().into_owned()
+    Started { targets, _files: files }
 }

@@ -12,7 +12,7 @@ mod targets;
 
 async fn started(ids: &[&str]) -> Vec<Target> {
     let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-    targets::start(&ids, false).await
+    targets::start(&ids, false).await.targets
 }
 
 fn short() -> Plan {
