@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard_api::{
-    Attempt, Capabilities, Claim, Error, ErrorKind, Fencing, FencingToken, Grant, Holder, IfBusy, LivenessKind, LockName,
-    Owner, Queueing, Release, Renew, Renewal, Result, Wake, Waking,
+    Attempt, Capabilities, Claim, Error, ErrorKind, Fencing, FencingToken, Grant, Holder, IfBusy, LivenessKind,
+    LockName, Owner, Queueing, Release, Renew, Renewal, Result, Wake, Waking,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -45,7 +45,11 @@ enum Tried {
 }
 
 impl Advisory {
-    pub(crate) async fn connect(config: PostgresConfig, control: Arc<Control>, facts: ServerFacts) -> Result<Arc<Self>> {
+    pub(crate) async fn connect(
+        config: PostgresConfig,
+        control: Arc<Control>,
+        facts: ServerFacts,
+    ) -> Result<Arc<Self>> {
         RANGE.check(config.options.ttl)?;
         let sql = Arc::new(Sql::new(&Schema::from(&config)));
         let opener = Arc::new(Opener::new(&config, Arc::clone(&control), facts));

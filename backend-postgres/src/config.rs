@@ -198,7 +198,11 @@ fn server(url: &mut LockUrl, options: &Options) -> Result<PgConnectOptions> {
     let host = match url.hosts.as_slice() {
         [] => None,
         [host] => Some(host),
-        _ => return Err(Error::unsupported("a Postgres URL names one host: put the primary, or a proxy that follows it")),
+        _ => {
+            return Err(Error::unsupported(
+                "a Postgres URL names one host: put the primary, or a proxy that follows it",
+            ));
+        }
     };
     let mut standard = url::Url::parse("postgres://localhost/").map_err(config_error)?;
     if let Some(host) = host {
@@ -210,7 +214,9 @@ fn server(url: &mut LockUrl, options: &Options) -> Result<PgConnectOptions> {
         }
         standard.set_port(host.port).map_err(|()| Error::config("the port does not fit the host"))?;
     }
-    standard.set_username(url.user.as_deref().unwrap_or("")).map_err(|()| Error::config("the user does not fit the host"))?;
+    standard
+        .set_username(url.user.as_deref().unwrap_or(""))
+        .map_err(|()| Error::config("the user does not fit the host"))?;
     standard.set_password(url.password.as_deref()).map_err(|()| Error::config("the password does not fit the host"))?;
     standard.set_path(&url.path);
     let mut server = PgConnectOptions::from_url(&standard).map_err(config_error)?;
@@ -224,7 +230,9 @@ fn server(url: &mut LockUrl, options: &Options) -> Result<PgConnectOptions> {
         server = server.ssl_client_key(key);
     }
     if let Some(word) = url.take("sslmode") {
-        let wrong = |_| Error::config(format!("sslmode={word}: write disable, allow, prefer, require, verify-ca or verify-full"));
+        let wrong = |_| {
+            Error::config(format!("sslmode={word}: write disable, allow, prefer, require, verify-ca or verify-full"))
+        };
         server = server.ssl_mode(word.parse::<PgSslMode>().map_err(wrong)?);
     }
     Ok(server.disable_statement_logging().application_name(&fresh_name()))
@@ -257,14 +265,19 @@ mod tests {
 
     #[test]
     fn urls_say_mode_and_limits() {
-        let config = PostgresConfig::from_url("postgresql://app@db:5433/x?lock=row&sessions=2&wait_slice=0s&ttl=10s&token=durable")
-            .expect("a good url");
+        let config = PostgresConfig::from_url(
+            "postgresql://app@db:5433/x?lock=row&sessions=2&wait_slice=0s&ttl=10s&token=durable",
+        )
+        .expect("a good url");
         assert_eq!((config.mode, config.sessions, config.wait_slice), (Mode::Row, 2, Duration::ZERO));
         assert_eq!((config.server.get_host(), config.server.get_port()), ("db", 5433));
         assert_eq!((config.server.get_username(), config.server.get_database()), ("app", Some("x")));
         assert!(config.durable_tokens && config.options.ttl == Duration::from_secs(10));
         let socket = PostgresConfig::from_url("postgres://%2Fvar%2Frun%2Fpostgresql/x").expect("a socket");
-        assert_eq!(socket.server.get_socket().map(|path| path.display().to_string()).as_deref(), Some("/var/run/postgresql"));
+        assert_eq!(
+            socket.server.get_socket().map(|path| path.display().to_string()).as_deref(),
+            Some("/var/run/postgresql")
+        );
         let name = config.application_name().to_owned();
         assert_ne!(config.renamed().application_name(), name);
     }

@@ -89,7 +89,8 @@ impl Control {
         const LOOK: Duration = Duration::from_secs(15);
         loop {
             self.clock.sleep(LOOK).await;
-            let looked = self.row(sqlx::query(EXISTS).bind(backend.pid).bind(backend.started), "looking for a session").await;
+            let looked =
+                self.row(sqlx::query(EXISTS).bind(backend.pid).bind(backend.started), "looking for a session").await;
             if let Ok(None) = looked {
                 return;
             }
@@ -195,7 +196,8 @@ impl Control {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(failed)) => Err(error::driver(failed, &at()).not_applied()),
             Err(_) => {
-                let message = format!("{}: no answer within {:?}: check host, port and firewall", at(), self.connect_timeout);
+                let message =
+                    format!("{}: no answer within {:?}: check host, port and firewall", at(), self.connect_timeout);
                 Err(Error::new(ErrorKind::Unreachable, message).not_applied())
             }
         }

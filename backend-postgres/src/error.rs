@@ -23,7 +23,9 @@ pub(crate) fn session_survives(error: &sqlx::Error) -> bool {
         sqlx::Error::Database(_) => {
             database(error).is_some_and(|error| !matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic))
         }
-        sqlx::Error::RowNotFound | sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnIndexOutOfBounds { .. } => true,
+        sqlx::Error::RowNotFound | sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnIndexOutOfBounds { .. } => {
+            true
+        }
         _ => false,
     }
 }
@@ -81,7 +83,8 @@ pub(crate) fn session_changed() -> Error {
 
 /// The limit on sessions is reached.
 pub(crate) fn too_many_sessions(limit: usize) -> Error {
-    let message = format!("all {limit} sessions of this client are in use: raise max_sessions or hold and wait for fewer names");
+    let message =
+        format!("all {limit} sessions of this client are in use: raise max_sessions or hold and wait for fewer names");
     Error::new(ErrorKind::Capacity, message).not_applied()
 }
 

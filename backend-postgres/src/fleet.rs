@@ -56,9 +56,8 @@ impl Fleet {
         }
         self.make_room(class)?;
         let session = self.open(class).await?;
-        Chosen::choose(&session).ok_or_else(|| {
-            Error::new(ErrorKind::Unreachable, "a session ended as soon as it was opened").not_applied()
-        })
+        Chosen::choose(&session)
+            .ok_or_else(|| Error::new(ErrorKind::Unreachable, "a session ended as soon as it was opened").not_applied())
     }
 
     fn among_open(self: &Arc<Self>, class: Duration) -> Option<Chosen> {
@@ -98,7 +97,9 @@ impl Fleet {
             ships.iter().filter(|s| s.class == **class).all(|session| session.load() == 0 && session.holds().is_empty())
         });
         let Some(idle) = idle else {
-            let message = format!("holds with {MOST_CLASSES} different ttls are open, and each needs sessions of its own: use fewer ttls");
+            let message = format!(
+                "holds with {MOST_CLASSES} different ttls are open, and each needs sessions of its own: use fewer ttls"
+            );
             return Err(Error::new(ErrorKind::Capacity, message).not_applied());
         };
         for session in ships.iter().filter(|session| session.class == *idle) {

@@ -112,7 +112,8 @@ async fn list(mut line: Line, sql: &Advisory) -> Option<()> {
         line.distrust();
         return None;
     }
-    let keys = one.iter().map(|key| Key::from_lock_table(*key, 1)).chain(two.iter().map(|key| Key::from_lock_table(*key, 2)));
+    let keys =
+        one.iter().map(|key| Key::from_lock_table(*key, 1)).chain(two.iter().map(|key| Key::from_lock_table(*key, 2)));
     let held: std::collections::HashSet<Key> = keys.collect();
     session.holds().retain(|target, watch| {
         let there = matches!(target, Target::Key(key) if held.contains(key));

@@ -43,11 +43,8 @@ impl Key {
     }
 
     fn hashed(namespace: &Namespace, name: &LockName) -> Self {
-        let digest = Sha256::new()
-            .chain_update(namespace.as_str())
-            .chain_update([0])
-            .chain_update(name.as_str())
-            .finalize();
+        let digest =
+            Sha256::new().chain_update(namespace.as_str()).chain_update([0]).chain_update(name.as_str()).finalize();
         let mut first = [0; 8];
         first.copy_from_slice(&digest[..8]);
         Self::One(i64::from_be_bytes(first))

@@ -128,7 +128,8 @@ impl Lease {
     }
 
     async fn queue(&self, claim: &Claim) -> Result<Attempt> {
-        let listener = if self.is_told() { Some(self.mailbox.listen().await.map_err(Error::not_applied)?) } else { None };
+        let listener =
+            if self.is_told() { Some(self.mailbox.listen().await.map_err(Error::not_applied)?) } else { None };
         self.mailbox.expect(claim.owner, self.config.options.clock.now());
         let taken = self.take(claim, Some(listener)).await?;
         if let Some(token) = taken.token {
@@ -184,7 +185,11 @@ impl Lease {
         values.push(Value::Big(millis(claim.ttl)));
         let sentence = Sentence { sql: Arc::clone(&self.sql.renew), values };
         let Answer { row, sent } = self.lines.run(&sentence, OnBreak::Repeat, "renewing a lease").await?;
-        Ok(if column::<bool>(&row, 0)? { Renewal::Renewed { ttl: granted_ttl(claim), valid_from: sent } } else { Renewal::Lost })
+        Ok(if column::<bool>(&row, 0)? {
+            Renewal::Renewed { ttl: granted_ttl(claim), valid_from: sent }
+        } else {
+            Renewal::Lost
+        })
     }
 
     pub(crate) async fn release(&self, claim: &Claim) -> Result<Release> {

@@ -86,7 +86,8 @@ impl Lines {
             Err(error) => return Err(error),
         };
         let query = sqlx::raw_sql("SELECT coalesce(current_setting('lockyard.direct', true), '') = 'yes'");
-        let row = query.fetch_one(&mut connection).await.map_err(|failed| error::driver(failed, "looking at the server"))?;
+        let row =
+            query.fetch_one(&mut connection).await.map_err(|failed| error::driver(failed, "looking at the server"))?;
         crate::control::column(&row, 0)
     }
 
@@ -100,7 +101,13 @@ impl Lines {
         }
     }
 
-    async fn attempts(&self, sentence: &Sentence, on_break: OnBreak, doing: &str, written: &mut bool) -> Result<Answer> {
+    async fn attempts(
+        &self,
+        sentence: &Sentence,
+        on_break: OnBreak,
+        doing: &str,
+        written: &mut bool,
+    ) -> Result<Answer> {
         const MOST: u32 = 10;
         let mut attempt = 0;
         let mut fresh = false;
@@ -125,7 +132,12 @@ impl Lines {
         }
     }
 
-    async fn attempt(&self, sentence: &Sentence, fresh: bool, written: &mut bool) -> Result<Result<Answer, sqlx::Error>> {
+    async fn attempt(
+        &self,
+        sentence: &Sentence,
+        fresh: bool,
+        written: &mut bool,
+    ) -> Result<Result<Answer, sqlx::Error>> {
         let (slot, mut guard) = self.choose().await;
         // Taken out, so that a statement dropped half-way takes its connection along.
         let known = guard.take().filter(|_| !fresh);

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use lockyard_api::{
-    Attempt, Capabilities, Claim, DistributedLock, Holder, LockName, Operation, Release, Renewal, Result, Wake, async_trait,
+    Attempt, Capabilities, Claim, DistributedLock, Holder, LockName, Operation, Release, Renewal, Result, Wake,
+    async_trait,
 };
 
 use crate::advisory::Advisory;

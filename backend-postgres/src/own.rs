@@ -122,7 +122,8 @@ impl Own {
             self.forget(waiter);
             return Err(error::lost_before_use());
         };
-        let tried = driven(&self.runtime, self.op_timeout, &waiter.session, "trying", try_once(Arc::clone(waiter), line));
+        let tried =
+            driven(&self.runtime, self.op_timeout, &waiter.session, "trying", try_once(Arc::clone(waiter), line));
         let granted = tried.await?.inspect_err(|error| {
             if error.outcome() == Outcome::NotApplied {
                 self.forget(waiter);

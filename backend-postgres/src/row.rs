@@ -37,7 +37,11 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) async fn connect(config: PostgresConfig, control: Arc<Control>, facts: ServerFacts) -> Result<Arc<Self>> {
+    pub(crate) async fn connect(
+        config: PostgresConfig,
+        control: Arc<Control>,
+        facts: ServerFacts,
+    ) -> Result<Arc<Self>> {
         RANGE.check(config.options.ttl)?;
         let opener = Arc::new(Opener::new(&config, Arc::clone(&control), facts));
         let tokens = if config.durable_tokens { Some(Arc::new(Lines::connect(&config).await?)) } else { None };
@@ -167,13 +171,7 @@ pub(crate) struct RowSql {
 }
 
 impl RowSql {
-    fn new(
-        schema: &Schema,
-        namespace: &str,
-        name: &LockName,
-        seen: Arc<Seen>,
-        tokens: Option<Arc<Lines>>,
-    ) -> Self {
+    fn new(schema: &Schema, namespace: &str, name: &LockName, seen: Arc<Seen>, tokens: Option<Arc<Lines>>) -> Self {
         let (namespace, text) = (quoted(namespace), quoted(name.as_str()));
         // The number is drawn after the row is locked: the sub-select returns only then.
         let number = if tokens.is_some() { "0::int8" } else { "{token}" };

@@ -25,7 +25,9 @@ impl Schema {
     pub(crate) fn fill(&self, template: &str) -> String {
         // Inside the literal of nextval a quote is doubled; inside the identifier it is not.
         let literal = self.name("token").replace('\'', "''");
-        template.replace("{token}", &format!("nextval('{literal}')")).replace("{schema}", &format!("\"{}\"", self.quoted))
+        template
+            .replace("{token}", &format!("nextval('{literal}')"))
+            .replace("{schema}", &format!("\"{}\"", self.quoted))
     }
 
     /// Creates what `mode` needs unless it is there.
@@ -63,6 +65,9 @@ mod tests {
     #[test]
     fn names_are_quoted_for_their_place() {
         let schema = Schema::new("o'\"x");
-        assert_eq!(schema.fill("SELECT {token} FROM {schema}.row"), r#"SELECT nextval('"o''""x".token') FROM "o'""x".row"#);
+        assert_eq!(
+            schema.fill("SELECT {token} FROM {schema}.row"),
+            r#"SELECT nextval('"o''""x".token') FROM "o'""x".row"#
+        );
     }
 }

@@ -76,7 +76,8 @@ fn write_value(text: &mut String, value: &Value) {
 /// A literal that means the same under every setting of `standard_conforming_strings`.
 pub(crate) fn quoted(value: &str) -> String {
     let mut tag = "$q$".to_owned();
-    while value.contains(&tag) {
+    // The first tag behind the beginning must be the one at the end, also when the value ends like the beginning of a tag.
+    while format!("{value}{tag}").find(&tag) != Some(value.len()) {
         tag = format!("$q{:x}$", fastrand::u64(..));
     }
     format!("{tag}{value}{tag}")

@@ -29,8 +29,7 @@ pub mod floor {
         expires_at = clock_timestamp() + $3 * interval '1 millisecond' \
         WHERE l.expires_at <= clock_timestamp() RETURNING token";
     /// Gives the lease `$1` of owner `$2` back.
-    pub const RELEASE_LEASE: &str =
-        "UPDATE lockyard_floor SET expires_at = '-infinity' WHERE name = $1 AND owner = $2";
+    pub const RELEASE_LEASE: &str = "UPDATE lockyard_floor SET expires_at = '-infinity' WHERE name = $1 AND owner = $2";
     /// The same, and tells the channel `lockyard_floor`.
     pub const RELEASE_LEASE_AND_NOTIFY: &str = "UPDATE lockyard_floor SET expires_at = '-infinity' \
         WHERE name = $1 AND owner = $2 RETURNING pg_notify('lockyard_floor', $1)";

@@ -71,7 +71,16 @@ impl Waiter {
     pub(crate) fn new(wanted: Wanted, session: Arc<LockSession>, locking: Locking, fixed: bool) -> Arc<Self> {
         let state = Mutex::new(State { stage: Stage::Trying, held: None, given_up: false });
         let _busy = Chosen::choose(&session);
-        Arc::new(Self { wanted, session, locking, fixed, _busy, state, changed: Notify::new(), given_up: Notify::new() })
+        Arc::new(Self {
+            wanted,
+            session,
+            locking,
+            fixed,
+            _busy,
+            state,
+            changed: Notify::new(),
+            given_up: Notify::new(),
+        })
     }
 
     pub(crate) fn fixed(&self) -> bool {

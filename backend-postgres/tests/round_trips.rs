@@ -48,3 +48,20 @@ async fn advisory_costs_one_statement_each_way() -> Checked {
     }
     Ok(())
 }
+
+/// Both requests of the acquire in one flight, and logged as one.
+#[tokio::test]
+async fn row_costs_one_flight_each_way() -> Checked {
+    if let Some(cost) = cost(Mode::Row).await? {
+        assert_eq!(cost, (1, 1, 0), "statements of acquire and release, and statements parsed");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn lease_costs_one_statement_each_way() -> Checked {
+    if let Some(cost) = cost(Mode::Lease).await? {
+        assert_eq!(cost, (1, 1, 0), "statements of acquire and release, and statements parsed");
+    }
+    Ok(())
+}

@@ -10,7 +10,7 @@ use lockyard_testbed::Options;
 use tokio::task::JoinSet;
 
 mod support;
-use support::{Checked, acquire, claim, granted, harness_with, name};
+use support::{Checked, acquire, claim, granted, harness_with, name, with_ttl};
 
 const WAITERS: usize = 50;
 
@@ -62,12 +62,17 @@ async fn many_wait(mode: Mode) -> Checked {
     Ok(())
 }
 
-fn with_ttl(mut claim: lockyard_api::Claim, seconds: u64) -> lockyard_api::Claim {
-    claim.ttl = Duration::from_secs(seconds);
-    claim
-}
-
 #[tokio::test]
 async fn advisory_waiters_are_quiet() -> Checked {
     many_wait(Mode::Advisory).await
+}
+
+#[tokio::test]
+async fn row_waiters_are_quiet() -> Checked {
+    many_wait(Mode::Row).await
+}
+
+#[tokio::test]
+async fn lease_waiters_are_quiet() -> Checked {
+    many_wait(Mode::Lease).await
 }

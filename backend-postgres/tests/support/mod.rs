@@ -39,6 +39,12 @@ pub(crate) fn claim(name: &LockName) -> Claim {
     Claim::new(name.clone(), Duration::from_secs(5))
 }
 
+/// The same claim with this ttl.
+pub(crate) fn with_ttl(mut claim: Claim, seconds: u64) -> Claim {
+    claim.ttl = Duration::from_secs(seconds);
+    claim
+}
+
 pub(crate) async fn granted(lock: &dyn DistributedLock, claim: &Claim) -> Checked<Grant> {
     match lock.try_acquire(claim).await? {
         Attempt::Granted(grant) => Ok(grant),

@@ -1,0 +1,191 @@
+//! The traps of rows and leases. The numbers in the comments are field cases.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockyard_api::{Attempt, Clock, DistributedLock, Liveness, Release, Renewal};
+use lockyard_conformance::Harness;
+use lockyard_postgres::testing::PostgresHarness;
+use lockyard_postgres::{Mode, PostgresConfig, PostgresLock};
+use sqlx::Row;
+use tokio::task::JoinSet;
+
+mod support;
+use support::{Checked, acquire, busy, claim, granted, harness, name, with_ttl};
+
+async fn client(harness: &PostgresHarness) -> Checked<PostgresLock> {
+    Ok(harness.client(harness.config()).await?.0)
+}
+
+/// B97: a role's limit on idle transactions does not take a held row away.
+#[tokio::test]
+async fn the_roles_idle_timeout_does_not_end_a_row_lock() -> Checked {
+    let Some(harness) = harness(Mode::Row).await? else { return Ok(()) };
+    let set = "ALTER ROLE postgres SET idle_in_transaction_session_timeout = '500ms'";
+    sqlx::raw_sql(set).execute(&mut harness.side().await?).await?;
+    let (a, b) = (client(&harness).await?, client(&harness).await?);
+    let claim = claim(&name());
+    let grant = granted(&a, &claim).await?;
+    let (clock, next) = (Clock::system(), support::claim(&claim.name));
+    let until = clock.now().plus(Duration::from_millis(1500));
+    while clock.now() < until {
+        busy(&b, &next).await?;
+        clock.sleep(Duration::from_millis(50)).await;
+    }
+    assert!(matches!(grant.liveness, Liveness::Session(watch) if watch.lost().is_none()));
+    assert_eq!(a.release(&claim).await?, Release::Released);
+    granted(&b, &next).await?;
+    Ok(())
+}
+
+/// B106: a row that was never there, or is deleted while somebody waits for it, is made and not taken for a grant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_row_is_never_a_grant() -> Checked {
+    let Some(harness) = harness(Mode::Row).await? else { return Ok(()) };
+    let (a, b, c) = (client(&harness).await?, client(&harness).await?, client(&harness).await?);
+    let name = name();
+    let (first, second, third) = (claim(&name), claim(&name).queueing(), claim(&name).queueing());
+    let rival = claim(&name);
+    let (one, other) = tokio::join!(a.try_acquire(&first), b.try_acquire(&rival));
+    let granted_now = [one?, other?].iter().filter(|attempt| matches!(attempt, Attempt::Granted(_))).count();
+    assert_eq!(granted_now, 1, "one of two gets a name that nobody has seen");
+    b.release(&rival).await?;
+    if a.renew(&first).await? == Renewal::Lost {
+        granted(&a, &first).await?;
+    }
+    assert!(matches!(b.try_acquire(&second).await?, Attempt::Queued));
+    assert!(matches!(c.try_acquire(&third).await?, Attempt::Queued));
+    let mut side = harness.side().await?;
+    let text = name.as_str().to_owned();
+    let delete = tokio::spawn(async move {
+        sqlx::query("DELETE FROM lockyard.row WHERE name = $1").bind(text).execute(&mut side).await
+    });
+    a.release(&first).await?;
+    acquire(&b, &second, Duration::from_secs(10)).await?;
+    assert!(tokio::time::timeout(Duration::from_millis(100), c.wait(&third)).await.is_err(), "two hold the name");
+    busy(&a, &claim(&name)).await?;
+    b.release(&second).await?;
+    acquire(&c, &third, Duration::from_secs(10)).await?;
+    c.release(&third).await?;
+    delete.await??;
+    Ok(())
+}
+
+/// Drawn outside the transaction, a row lock's token is as durable as the others.
+#[tokio::test]
+async fn durable_tokens_of_rows_are_committed_before_the_grant() -> Checked {
+    let Some(harness) = harness(Mode::Row).await? else { return Ok(()) };
+    let server = harness.server().ok_or("own")?;
+    let url = format!("{}?lock=row&token=durable", server.lock_url());
+    let name = name();
+    let mut last = None;
+    for _ in 0..3 {
+        let lock = harness.client(PostgresConfig::from_url(&url)?).await?.0;
+        assert_eq!(lock.capabilities().fencing, lockyard_api::Fencing::Durable);
+        let grant = granted(&lock, &claim(&name)).await?;
+        assert!(grant.token > last, "{:?} after {last:?}", grant.token);
+        last = grant.token;
+        server.kill().await?;
+        drop(lock);
+        server.restart().await?;
+    }
+    Ok(())
+}
+
+/// B105: a database whose default isolation makes statements fail to serialise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contention_under_a_serializable_default_reaches_nobody() -> Checked {
+    let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
+    let set = "ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'";
+    sqlx::raw_sql(set).execute(&mut harness.side().await?).await?;
+    let names = [name(), name()];
+    let inside = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let mut contenders = JoinSet::new();
+    for at in 0..8 {
+        let (lock, name, inside) = (client(&harness).await?, names[at % 2].clone(), inside.clone());
+        contenders.spawn(async move {
+            for _ in 0..15 {
+                let claim = claim(&name).queueing();
+                acquire(&lock, &claim, Duration::from_secs(30)).await?;
+                assert_eq!(inside[at % 2].fetch_add(1, Ordering::SeqCst), 0, "two hold the name");
+                assert!(matches!(lock.renew(&claim).await?, Renewal::Renewed { .. }));
+                inside[at % 2].fetch_sub(1, Ordering::SeqCst);
+                assert_eq!(lock.release(&claim).await?, Release::Released);
+            }
+            Checked::Ok(())
+        });
+    }
+    while let Some(ended) = contenders.join_next().await {
+        ended??;
+    }
+    assert_eq!(harness.entries(&names[0]).await, Some(0));
+    Ok(())
+}
+
+/// A waiter whose client is gone is passed over at once: nobody waits for its ttl.
+#[tokio::test]
+async fn a_dead_waiter_is_passed_over() -> Checked {
+    let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
+    let (a, b, c) = (client(&harness).await?, harness.client(harness.config()).await?, client(&harness).await?);
+    let name = name();
+    let (first, second, third) =
+        (with_ttl(claim(&name), 60), with_ttl(claim(&name).queueing(), 60), with_ttl(claim(&name).queueing(), 60));
+    granted(&a, &first).await?;
+    assert!(matches!(b.0.try_acquire(&second).await?, Attempt::Queued));
+    assert!(matches!(c.try_acquire(&third).await?, Attempt::Queued));
+    drop(b.0);
+    let mut side = harness.side().await?;
+    for _ in 0..200 {
+        let count = sqlx::query("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1").bind(&b.1);
+        if count.fetch_one(&mut side).await?.try_get::<i64, _>(0)? == 0 {
+            break;
+        }
+        Clock::system().sleep(Duration::from_millis(25)).await;
+    }
+    a.release(&first).await?;
+    acquire(&c, &third, Duration::from_secs(3)).await?;
+    Ok(())
+}
+
+/// A grant whose message is lost with the listening connection is found at once by asking again.
+#[tokio::test]
+async fn a_lost_message_is_made_up_for() -> Checked {
+    let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
+    let (a, b) = (client(&harness).await?, harness.client(harness.config()).await?);
+    let name = name();
+    let (first, second) = (with_ttl(claim(&name), 60), with_ttl(claim(&name).queueing(), 60));
+    granted(&a, &first).await?;
+    assert!(matches!(b.0.try_acquire(&second).await?, Attempt::Queued));
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
+    sqlx::query(end).bind(&b.1).execute(&mut harness.side().await?).await?;
+    a.release(&first).await?;
+    acquire(&b.0, &second, Duration::from_secs(5)).await?;
+    Ok(())
+}
+
+/// The number and the clock are read after the wait for the row: a late taker has a later token and its full lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_taker_that_waited_for_the_row_has_its_full_lease() -> Checked {
+    let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
+    let (a, b) = (client(&harness).await?, client(&harness).await?);
+    let name = name();
+    let first = claim(&name);
+    let before = granted(&a, &first).await?;
+    a.release(&first).await?;
+    // Somebody keeps the row locked for a while.
+    let mut side = harness.side().await?;
+    let keep = "BEGIN; SELECT 1 FROM lockyard.lease FOR UPDATE";
+    sqlx::raw_sql(keep).execute(&mut side).await?;
+    let second = claim(&name);
+    let late = async {
+        Clock::system().sleep(Duration::from_millis(400)).await;
+        sqlx::raw_sql("COMMIT").execute(&mut side).await
+    };
+    let (grant, committed) = tokio::join!(granted(&b, &second), late);
+    committed?;
+    assert!(grant?.token > before.token);
+    let rest = b.inspect(&name).await?.and_then(|holder| holder.expires_in).ok_or("it is held")?;
+    assert!(rest > second.ttl - Duration::from_millis(300), "a lease of {:?} has {rest:?} left", second.ttl);
+    Ok(())
+}
