@@ -16,7 +16,7 @@ fn uncontended(criterion: &mut Criterion) {
     group.bench_function("noop", |bencher| bencher.to_async(&runtime).iter(|| cycle(&noop)));
     let started = runtime.block_on(targets::start(&[], false));
     for target in &started.targets {
-        let open = async { Locker::builder((target.connect)().await?).build() };
+        let open = async { Locker::over((target.connect)().await?).build() };
         match runtime.block_on(open) {
             Ok(locker) => {
                 group.bench_function(target.id.as_str(), |bencher| bencher.to_async(&runtime).iter(|| cycle(&locker)));

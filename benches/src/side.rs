@@ -70,7 +70,7 @@ impl Ours {
     }
 
     async fn locker(&self) -> Outcome<Locker> {
-        Ok(Locker::builder((self.connect)().await?).build()?)
+        Ok(Locker::over((self.connect)().await?).build()?)
     }
 }
 

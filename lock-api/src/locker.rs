@@ -44,6 +44,11 @@ impl Locker {
         LockerBuilder::new(Arc::new(backend))
     }
 
+    /// As [`Locker::builder`], over a backend that is shared already: no second pointer in between.
+    pub fn over(backend: Arc<dyn DistributedLock>) -> LockerBuilder {
+        LockerBuilder::new(backend)
+    }
+
     /// A lock about to be asked for, with options.
     pub fn lock(&self, name: impl AsRef<str>) -> LockRequest {
         LockRequest::new(Arc::clone(&self.core), name.as_ref())

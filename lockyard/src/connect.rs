@@ -87,7 +87,7 @@ pub async fn connect(url: &str) -> Result<Locker> {
 pub async fn connect_with(url: &str, configure: impl FnOnce(LockerBuilder) -> LockerBuilder) -> Result<Locker> {
     let options = LockUrl::parse(url)?.options()?;
     let backend = connect_backend(url).await?;
-    configure(Locker::builder(backend).options(&options)).build()
+    configure(Locker::over(backend).options(&options)).build()
 }
 
 /// The backend alone, without the front end: for authors and for the conformance suite.

@@ -154,9 +154,10 @@ impl Acquire {
             Err(error) => {
                 // Of a repeat only this request was not applied: the place that an earlier one took is still there.
                 let nothing_there = error.outcome() == Outcome::NotApplied && !repeated;
-                if nothing_there || error.kind() == ErrorKind::SessionChanged {
+                if nothing_there {
                     turn.disarm();
                 }
+                self.forget_past(&mut turn, &error);
                 Step::Failed(turn, error)
             }
         })
@@ -174,9 +175,7 @@ impl Acquire {
             Some(Ok(Wake::Retry)) => Ok(Err(turn)),
             Some(Ok(Wake::Granted(grant))) => self.confirm(turn, claim, grant).await,
             Some(Err(error)) => {
-                if error.kind() == ErrorKind::SessionChanged {
-                    turn.disarm();
-                }
+                self.forget_past(&mut turn, &error);
                 self.recover(turn, error, trouble).await.map(Err)
             }
         }
@@ -213,6 +212,16 @@ impl Acquire {
             }
             // The same claim again: a holder's repeat finds the hold, everybody else's a place.
             Err(_) => Ok(Err(turn)),
+        }
+    }
+
+    /// A claim of a session that has ended is of no more use: the next request makes a new one, and the backend is told that
+    /// it may forget the old.
+    fn forget_past(&self, turn: &mut Turn, error: &Error) {
+        if error.kind() == ErrorKind::SessionChanged
+            && let Some(past) = turn.disarm()
+        {
+            super::release::retry(past, &self.core);
         }
     }
 
