@@ -101,10 +101,16 @@ impl Advisory {
         if claim.renew == Renew::Never {
             return self.own.start(claim, locking(), false).await;
         }
+        if self.own.is_crowded(claim) {
+            return self.own.start(claim, locking(), false).await;
+        }
         match self.try_shared(key, claim).await? {
             Tried::Granted(grant) => Ok(Attempt::Granted(grant)),
             Tried::Busy if claim.if_busy == IfBusy::Leave => Ok(Attempt::Busy),
-            Tried::Busy => self.own.start(claim, locking(), false).await,
+            Tried::Busy => {
+                self.own.found_held(claim);
+                self.own.start(claim, locking(), false).await
+            }
         }
     }
 

@@ -20,6 +20,7 @@ mod advisory;
 mod classes;
 mod config;
 mod control;
+mod crowd;
 mod driven;
 mod error;
 mod fleet;

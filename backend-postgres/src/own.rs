@@ -5,13 +5,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockyard_api::{Attempt, Claim, Error, ErrorKind, IfBusy, Outcome, Owner, Release, Renew, Renewal, Result, Wake};
+use lockyard_api::{
+    Attempt, Claim, Clock, Error, ErrorKind, IfBusy, Outcome, Owner, Release, Renew, Renewal, Result, Wake,
+};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::classes::class_of;
 use crate::config::PostgresConfig;
 use crate::control::{Control, column};
+use crate::crowd::Crowd;
 use crate::driven::{driven, line_within};
 use crate::error;
 use crate::keeper::{Heartbeat, beat, keep};
@@ -29,6 +32,8 @@ pub(crate) struct Own {
     opener: Arc<Opener>,
     control: Arc<Control>,
     heartbeat: Heartbeat,
+    crowd: Crowd,
+    clock: Clock,
     /// Sessions kept for the next claim.
     spares: Mutex<Vec<Arc<LockSession>>>,
     most_spares: usize,
@@ -50,6 +55,8 @@ impl Own {
             opener,
             control,
             heartbeat,
+            crowd: Crowd::default(),
+            clock: config.options.clock.clone(),
             spares: Mutex::default(),
             most_spares,
             wait_slice: config.wait_slice,
@@ -104,16 +111,28 @@ impl Own {
         let session = self.session(class_of(claim.ttl), &locking, fixed).await?;
         let waiter = Waiter::new(Wanted::new(claim), session, locking, fixed);
         self.claims().insert(claim.owner, Arc::clone(&waiter));
-        if tries || claim.if_busy == IfBusy::Leave {
+        let crowded = self.is_crowded(claim);
+        if claim.if_busy == IfBusy::Leave || (tries && !crowded) {
             if let Some(granted) = self.attempt(&waiter).await? {
                 return Ok(granted);
             }
+            self.found_held(claim);
             if claim.if_busy == IfBusy::Leave {
                 self.retire(&waiter);
                 return Ok(Attempt::Busy);
             }
         }
-        self.queue(&waiter).await
+        self.queue(&waiter, crowded).await
+    }
+
+    /// Whether a try would very likely find the name held.
+    pub(crate) fn is_crowded(&self, claim: &Claim) -> bool {
+        claim.if_busy == IfBusy::Queue && self.crowd.is_at(&claim.name, self.clock.now())
+    }
+
+    /// A try has found the name held.
+    pub(crate) fn found_held(&self, claim: &Claim) {
+        self.crowd.found_held(&claim.name, self.clock.now());
     }
 
     async fn attempt(&self, waiter: &Arc<Waiter>) -> Result<Option<Attempt>> {
@@ -133,11 +152,18 @@ impl Own {
         Ok(granted.map(Attempt::Granted))
     }
 
-    async fn queue(&self, waiter: &Arc<Waiter>) -> Result<Attempt> {
+    /// `untried`: the name may be free after all, and then the first answer is the grant.
+    async fn queue(&self, waiter: &Arc<Waiter>, untried: bool) -> Result<Attempt> {
+        const FIRST_ANSWER: Duration = Duration::from_millis(5);
         waiter.enter(Stage::Starting);
         self.runtime.spawn(wait_in_queue(Arc::clone(waiter), self.tools()));
         let started = timeout(self.op_timeout, waiter.until(|stage| !matches!(stage, Stage::Starting))).await;
-        match started.map_err(|_| error::no_answer("queueing"))? {
+        let mut stage = started.map_err(|_| error::no_answer("queueing"))?;
+        if untried && matches!(stage, Stage::Queued) {
+            let ended = timeout(FIRST_ANSWER, waiter.until(Stage::has_ended)).await;
+            stage = ended.unwrap_or(Stage::Queued);
+        }
+        match stage {
             Stage::Queued => {
                 self.in_the_queue(waiter).await?;
                 Ok(Attempt::Queued)

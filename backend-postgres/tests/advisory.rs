@@ -116,7 +116,7 @@ async fn tasks_of_one_client_exclude_each_other() -> Checked {
     let (name, inside, grants) = (name(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut tasks = JoinSet::new();
     for _ in 0..4 {
-        let (lock, name, inside, grants) = (lock.clone(), name.clone(), inside.clone(), grants.clone());
+        let (lock, name, inside, grants) = (Arc::clone(&lock), name.clone(), Arc::clone(&inside), Arc::clone(&grants));
         tasks.spawn(async move {
             for _ in 0..250 {
                 let claim = claim(&name);

@@ -60,16 +60,34 @@ DECLARE
 BEGIN
     outcome := 0;
     ahead := 0;
-    -- A look that locks nothing: a busy try neither writes nor stands in the holder's way.
+    -- The common case: the name has a row, and it is free or ours. A row that does not match is neither locked nor written.
+    -- Locked first: an UPDATE that waits for a row that was only locked keeps the number and the time of before the wait.
+    PERFORM FROM {schema}.lease l WHERE l.namespace = a_namespace AND l.name = a_name
+        AND (l.owner = a_owner OR l.expires_at <= clock_timestamp()) FOR NO KEY UPDATE;
+    IF FOUND THEN
+        UPDATE {schema}.lease AS l SET
+            token = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp() AND l.token IS NOT NULL
+                THEN l.token ELSE {token} END,
+            since = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp()
+                THEN l.since ELSE clock_timestamp() END,
+            owner = a_owner, expires_at = clock_timestamp() + a_lease, label = a_label, origin = a_origin
+            WHERE l.namespace = a_namespace AND l.name = a_name
+            RETURNING l.token INTO number;
+        outcome := 1;
+        rest := a_ttl;
+        IF queues THEN
+            DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.owner = a_owner;
+        END IF;
+        RETURN;
+    END IF;
     IF NOT queues THEN
-        SELECT l.expires_at INTO held_until FROM {schema}.lease l
-            WHERE l.namespace = a_namespace AND l.name = a_name AND l.owner <> a_owner
-            AND l.expires_at > clock_timestamp();
+        SELECT extract(epoch FROM l.expires_at - clock_timestamp()) * 1000 INTO rest FROM {schema}.lease l
+            WHERE l.namespace = a_namespace AND l.name = a_name AND l.expires_at > clock_timestamp();
         IF FOUND THEN
-            rest := extract(epoch FROM held_until - clock_timestamp()) * 1000;
             RETURN;
         END IF;
     END IF;
+    -- No row, or one that has become free meanwhile, or one that is held and has to be locked while we queue.
     LOOP
         INSERT INTO {schema}.lease AS l (namespace, name, owner, token, expires_at, since, label, origin)
             SELECT a_namespace, a_name, a_owner,
@@ -131,20 +149,31 @@ DECLARE
     number bigint;
     answer integer := 0;
 BEGIN
-    SELECT l.owner, l.expires_at > clock_timestamp() AS live INTO holder FROM {schema}.lease l
-        WHERE l.namespace = a_namespace AND l.name = a_name FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN 0;
-    END IF;
-    DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.owner = a_owner;
+    UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = a_namespace AND l.name = a_name
+        AND l.owner = a_owner AND l.expires_at > clock_timestamp();
     IF FOUND THEN
-        answer := 1;
-    END IF;
-    IF holder.owner <> a_owner THEN
-        RETURN answer;
-    END IF;
-    IF holder.live THEN
         answer := 2;
+    ELSE
+        SELECT l.owner, l.expires_at > clock_timestamp() AS live INTO holder FROM {schema}.lease l
+            WHERE l.namespace = a_namespace AND l.name = a_name FOR NO KEY UPDATE;
+        IF NOT FOUND THEN
+            RETURN 0;
+        END IF;
+        DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.owner = a_owner;
+        IF FOUND THEN
+            answer := 1;
+        END IF;
+        IF holder.owner <> a_owner THEN
+            RETURN answer;
+        END IF;
+        IF holder.live THEN
+            -- Handed over to us while we asked.
+            answer := 2;
+            UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = a_namespace AND l.name = a_name;
+        END IF;
+    END IF;
+    IF NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name) THEN
+        RETURN answer;
     END IF;
     LOOP
         DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.place =
@@ -164,9 +193,6 @@ BEGIN
             RETURN answer;
         END IF;
     END LOOP;
-    IF holder.live THEN
-        UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = a_namespace AND l.name = a_name;
-    END IF;
     RETURN answer;
 END $lockyard$;
 COMMIT;
