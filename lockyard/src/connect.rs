@@ -76,7 +76,7 @@ pub async fn connect(url: &str) -> Result<Locker> {
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// let locks = lockyard::connect_with("memory:", |builder| builder.label("web-2")).await?;
-/// # lockyard::Result::Ok(()) }).unwrap();
+/// # drop(locks); Ok::<(), lockyard::Error>(()) }).unwrap();
 /// ```
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use crate::launch::LOG_PREFIX;
 /// |---|---|---|
 /// | Redis | `evalsha`, `set`, `subscribe`, … | commands of clients; not those inside scripts, administrative ones (`CLIENT KILL`, `CONFIG`) or `AUTH` |
 /// | Postgres | `statement`, `execute`, `parse`, `bind`, `fastpath` | simple queries; the steps of the extended protocol, of which `execute` runs the statement |
+/// | Postgres | `ping`, `heartbeat` | of these, `SELECT 1` and what a session asks about its own locks in `pg_locks` |
 /// | etcd | `Txn`, `Range`, `Watch`, `LeaseKeepAlive`, … | messages received, so that each keep-alive and each watch of a stream counts |
 /// | ZooKeeper | `create`, `delete`, `getChildren2`, `ping`, `createSession`, … | requests; `closeSession` also when the server ends a session |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,8 +63,10 @@ impl Requests {
                 None => entry,
             };
             let method = step.split([' ', ':']).next().unwrap_or_default();
-            if matches!(method, "statement" | "execute" | "parse" | "bind" | "fastpath") {
-                requests.add(method, 1);
+            match method {
+                "statement" | "execute" => requests.add(what_for(method, step), 1),
+                "parse" | "bind" | "fastpath" => requests.add(method, 1),
+                _ => {}
             }
         }
         requests
@@ -95,6 +98,18 @@ impl Requests {
             }
         }
         requests
+    }
+}
+
+/// A statement of Postgres under a name of its own when it only asks whether the server, or what a session holds, is there.
+fn what_for<'a>(method: &'a str, step: &str) -> &'a str {
+    let text = step.split_once(": ").map_or("", |(_, text)| text).trim();
+    if text.eq_ignore_ascii_case("select 1") {
+        "ping"
+    } else if text.contains("FROM pg_locks WHERE pid = pg_backend_pid()") {
+        "heartbeat"
+    } else {
+        method
     }
 }
 
@@ -141,6 +156,10 @@ mod tests {
         let requests = Requests::of_postgres_log(log);
         let counted: Vec<_> = requests.iter().collect();
         assert_eq!(counted, [("bind", 1), ("execute", 1), ("parse", 1), ("statement", 1)]);
+        let kept = "lockyard-testbed: LOG:  execute s_1: SELECT 1\n\
+                    lockyard-testbed: LOG:  execute s_2: SELECT pid FROM pg_locks WHERE pid = pg_backend_pid() AND granted\n";
+        let counted = Requests::of_postgres_log(kept);
+        assert_eq!(counted.iter().collect::<Vec<_>>(), [("heartbeat", 1), ("ping", 1)]);
     }
 
     #[test]

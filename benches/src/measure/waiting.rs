@@ -46,10 +46,11 @@ pub(super) async fn run(job: &Job, waiters: usize) -> Outcome<Trial> {
     Ok(Trial::alone(Sample { requests: Some(requests), ..Sample::default() }))
 }
 
-/// What keeps sessions alive. Postgres executes its heartbeats like everything else: there they are in the work.
+/// What keeps sessions alive.
 fn housekeeping(kind: &str) -> &'static [&'static str] {
     match kind {
         "redis" => &["ping"],
+        "postgres" => &["ping", "heartbeat"],
         "etcd" => &["LeaseKeepAlive", "LeaseTimeToLive"],
         "zookeeper" => &["ping", "sync", "getEphemerals"],
         _ => &[],
