@@ -35,7 +35,7 @@ enum Step {
 
 impl Acquire {
     pub(crate) fn new(core: Arc<Core>, model: Claim, wait: Option<Duration>) -> Self {
-        let began = core.clock.now();
+        let began = core.clock.stopwatch();
         Self { model, limit: wait.map(|wait| began.plus(wait)), began, attempts: 0, ended: false, core }
     }
 
@@ -57,7 +57,7 @@ impl Acquire {
         self.ended = true;
         match &result {
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                self.core.events.timed_out(&self.model.name, self.core.clock.now().since(self.began));
+                self.core.events.timed_out(&self.model.name, self.core.clock.stopwatch().since(self.began));
             }
             Err(error) => self.core.events.error(Operation::Acquire, Some(&self.model.name), error),
             Ok(_) => {}
@@ -260,13 +260,13 @@ impl Acquire {
     fn guard(&mut self, mut turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Guard {
         self.ended = true;
         turn.disarm();
-        let waited = self.core.clock.now().since(self.began);
+        let waited = self.core.clock.stopwatch().since(self.began);
         self.core.events.acquired(&claim, grant.token, waited, self.attempts);
         Guard::new(turn, claim, grant)
     }
 
     fn timeout(&self) -> Error {
-        let waited = self.core.clock.now().since(self.began);
+        let waited = self.core.clock.stopwatch().since(self.began);
         Error::new(ErrorKind::Timeout, format!("not acquired within {waited:.1?}"))
     }
 

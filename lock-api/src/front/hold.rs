@@ -78,6 +78,16 @@ impl Hold {
         if doubtful { Standing::Doubtful } else { Standing::Held }
     }
 
+    /// When the watchdog has to look at a new hold.
+    pub(crate) fn first_due(&self) -> Moment {
+        let Some(lease) = self.lease() else { return Moment::FAR };
+        let deadline = lease.deadline(self.drift);
+        match self.life {
+            Life::Lease(_) if self.claim.renew == Renew::Auto => deadline.min(lease.valid_from.plus(lease.ttl / 3)),
+            _ => deadline,
+        }
+    }
+
     /// When the watchdog renews next; `None` when renewing is not its business.
     pub(crate) fn renewal_due(&self) -> Option<Moment> {
         match &self.life {

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,12 +12,19 @@ use super::turn::Turn;
 use crate::{Claim, Kind, LockName, Renew};
 
 /// Claims that differ in any of these contend at the server, each for itself.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     name: LockName,
     kind: Kind,
     ttl: Duration,
     renew: Renew,
+}
+
+impl Hash for Key {
+    /// By the name alone: it is hashed several times a cycle, and the rest hardly ever differs.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
 }
 
 impl Key {
@@ -73,6 +81,18 @@ impl LocalQueue {
             }
         }
         Some(turn)
+    }
+
+    /// Frees the key if nobody waits for the turn.
+    pub(crate) fn free(&self, key: &Key) -> bool {
+        let mut waiting = self.lock();
+        match waiting.remove(key) {
+            Some(places) if !places.is_empty() => {
+                waiting.insert(key.clone(), places);
+                false
+            }
+            _ => true,
+        }
     }
 
     /// Whether somebody of this process waits behind the contender of the key.

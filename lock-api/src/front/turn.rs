@@ -63,7 +63,8 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let inherited = self.has_heir();
         let (key, claim) = (self.key.take(), self.claim.take());
-        if key.is_none() && claim.is_none() {
+        // The usual end: nothing to undo, nobody waits.
+        if claim.is_none() && key.as_ref().is_none_or(|key| self.core.queue.free(key)) {
             return;
         }
         let mut turn = Self { core: Arc::clone(&self.core), key, claim };

@@ -67,15 +67,14 @@ impl Watchdog {
         if !hold.is_watched() {
             return None;
         }
-        let due = hold.renewal_due().unwrap_or(Moment::FAR).min(hold.deadline());
+        let due = hold.first_due();
         let mut list = self.lock();
         list.serial += 1;
         let serial = list.serial;
         let id = WatchId { serial, place: list.places.insert(Place { serial, due, renewing: false }) };
         list.due.insert((due, id), Arc::clone(hold));
-        drop(list);
         // Nothing is due in less than a tick in the usual case: the task sleeps that long at most.
-        self.rouse(due);
+        self.rouse(list, due);
         Some(id)
     }
 
@@ -92,8 +91,7 @@ impl Watchdog {
     }
 
     /// Sees to it that the task looks at `due` at the latest.
-    fn rouse(&self, due: Moment) {
-        let mut list = self.lock();
+    fn rouse(&self, mut list: MutexGuard<'_, List>, due: Moment) {
         if due < list.alarm {
             list.alarm = due;
             drop(list);
@@ -226,5 +224,5 @@ async fn renew_one(core: Arc<Core>, id: WatchId, hold: Arc<Hold>) {
     };
     let next = next.min(hold.deadline());
     core.watchdog.reschedule(id, next, false);
-    core.watchdog.rouse(next);
+    core.watchdog.rouse(core.watchdog.lock(), next);
 }

@@ -42,8 +42,7 @@ impl<T: Send + 'static> Write<T> {
     pub(crate) fn new(future: impl Future<Output = T> + Send + 'static, keeper: &Keeper, handle: &Handle) -> Self {
         let state = Mutex::new(State::Open(Box::pin(future) as BoxFuture<T>, None));
         let slot = Arc::new(Slot { state, handle: handle.clone() });
-        let place = keeper.enter(Arc::<Slot<T>>::clone(&slot));
-        Self { slot, keeper: keeper.clone(), place: Some(place) }
+        Self { slot, keeper: keeper.clone(), place: None }
     }
 
     fn leave(&mut self) {
@@ -57,12 +56,15 @@ impl<T: Send + 'static> Future for Write<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let slot = Arc::clone(&self.slot);
-        let mut state = slot.lock();
+        let this = &mut *self;
+        let mut state = this.slot.lock();
         let output = match &mut *state {
             State::Open(future, waker) => match future.as_mut().poll(context) {
                 Poll::Pending => {
                     remember(waker, context);
+                    drop(state);
+                    // Only what does not end at once has to be watched.
+                    this.place.get_or_insert_with(|| this.keeper.enter(Arc::<Slot<T>>::clone(&this.slot)));
                     return Poll::Pending;
                 }
                 Poll::Ready(output) => {
@@ -83,7 +85,7 @@ impl<T: Send + 'static> Future for Write<T> {
             State::Over => return Poll::Pending,
         };
         drop(state);
-        self.leave();
+        this.leave();
         Poll::Ready(output)
     }
 }
