@@ -25,6 +25,8 @@ async fn order(ctx: &Context) -> Checked {
         queued(client.lock.try_acquire(&claim).await?)?;
         let (seen, limit) = (Arc::clone(&seen), ctx.recheck(&claim) * 3);
         waiters.spawn(async move {
+            // The whole of it: the link has to live as long as its client.
+            let client = client;
             acquire(&*client.lock, &claim, limit).await?;
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(place);
             Checked::Ok(client.lock.release(&claim).await?)
