@@ -235,6 +235,8 @@ fn server(url: &mut LockUrl, options: &Options) -> Result<PgConnectOptions> {
         };
         server = server.ssl_mode(word.parse::<PgSslMode>().map_err(wrong)?);
     }
+    // Poolers refuse settings that they do not know, and no floating-point number is read here.
+    let server = server.extra_float_digits(None);
     Ok(server.disable_statement_logging().application_name(&fresh_name()))
 }
 

@@ -66,7 +66,7 @@ impl Control {
 
     /// Refuses a server that cannot hold locks: too old, or a standby.
     pub(crate) async fn check_server(&self) -> Result<ServerFacts> {
-        let row = self.row(sqlx::query(FACTS), "looking at the server").await?;
+        let row = self.simple(FACTS.to_owned(), "looking at the server").await?;
         let row = row.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server does not say what it is"))?;
         let (version, standby): (i32, bool) = (column(&row, 0)?, column(&row, 1)?);
         let problem = if version < OLDEST {
@@ -180,12 +180,13 @@ impl Control {
         }
     }
 
-    /// Runs several statements that return nothing.
-    pub(crate) async fn run_script(&self, script: String, doing: &str) -> Result<()> {
+    /// Runs statements in the simple protocol, which a pooler passes on as well, on a connection of their own; the first row
+    /// of them.
+    pub(crate) async fn simple(&self, script: String, doing: &str) -> Result<Option<PgRow>> {
         let mut connection = self.connect().await?;
         let script = sqlx::raw_sql(sqlx::AssertSqlSafe(script));
-        match timeout(self.op_timeout, script.execute(&mut connection)).await {
-            Ok(answer) => answer.map(drop).map_err(|failed| error::driver(failed, doing)),
+        match timeout(self.op_timeout, script.fetch_optional(&mut connection)).await {
+            Ok(answer) => answer.map_err(|failed| error::driver(failed, doing)),
             Err(_) => Err(error::no_answer(doing)),
         }
     }

@@ -40,7 +40,7 @@ const WHO: &str = "SELECT a.pid, (extract(epoch FROM a.backend_start) * 1000000)
     (extract(epoch FROM current_setting('idle_session_timeout')::interval) * 1000)::int8, \
     (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::int8 \
     FROM pg_stat_get_activity(pg_backend_pid()) a";
-const AGAIN: &str = "SELECT pg_backend_pid(), txid_current_if_assigned() IS NULL";
+const AGAIN: &str = "SELECT pg_backend_pid()";
 
 impl Opener {
     pub(crate) fn new(config: &PostgresConfig, control: Arc<Control>, facts: ServerFacts) -> Self {
@@ -86,8 +86,8 @@ impl Opener {
             wire.prepare(statement).await.map_err(failed)?;
         }
         let valid_from: Moment = self.clock.now();
-        let again = wire.fetch(sqlx::query(AGAIN)).await.map_err(failed)?;
-        if column::<i32>(&again, 0)? != backend.pid {
+        let again = wire.raw(AGAIN.into()).await.map_err(failed)?;
+        if again.map(|row| column::<i32>(&row, 0)).transpose()? != Some(backend.pid) {
             return Err(pooler("its process number changes between two statements"));
         }
         let (clock, control) = (self.clock.clone(), Arc::clone(&self.control));
@@ -128,7 +128,9 @@ impl Opener {
 
 /// The session is one process of the server, and took the settings.
 async fn prove(wire: &mut Wire, class: Duration) -> Result<Backend> {
-    let row = wire.fetch(sqlx::query(WHO)).await.map_err(|failed| error::driver(failed, "opening a session"))?;
+    // Nothing is prepared before it is clear that no pooler stands in between.
+    let row = wire.raw(WHO.into()).await.map_err(|failed| error::driver(failed, "opening a session"))?;
+    let row = row.ok_or_else(|| Error::new(ErrorKind::Protocol, "the server does not know its own session"))?;
     let backend = Backend { pid: column(&row, 0)?, started: column(&row, 1)? };
     let asked = i64::try_from(class.as_millis()).unwrap_or(i64::MAX);
     if column::<i64>(&row, 2)? != asked || column::<i64>(&row, 3)? != asked {

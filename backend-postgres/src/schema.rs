@@ -4,6 +4,7 @@ use lockyard_api::Result;
 
 use crate::config::{Mode, PostgresConfig};
 use crate::control::{Control, column};
+use crate::sentence::quoted;
 
 /// The names of what lies in the schema, quoted for use in statements.
 #[derive(Debug, Clone)]
@@ -39,16 +40,17 @@ impl Schema {
             Mode::Row => &["token", "row"],
             Mode::Lease => &["token", "lease", "waiter", "take_lease_1", "give_lease_1"],
         };
-        let wanted: Vec<String> = objects.iter().map(|object| self.name(object)).collect();
-        let query = sqlx::query(
-            "SELECT bool_and(to_regclass(name) IS NOT NULL OR to_regproc(name) IS NOT NULL) FROM unnest($1::text[]) AS name",
-        );
-        let row = control.row(query.bind(wanted), "looking for the schema").await?;
+        let there = |object: &&str| {
+            let name = quoted(&self.name(object));
+            format!("(to_regclass({name}) IS NOT NULL OR to_regproc({name}) IS NOT NULL)")
+        };
+        let look = objects.iter().map(there).collect::<Vec<_>>().join(" AND ");
+        let row = control.simple(format!("SELECT {look}"), "looking for the schema").await?;
         let there = row.map(|row| column::<Option<bool>>(&row, 0)).transpose()?.flatten().unwrap_or(false);
         if there {
             return Ok(());
         }
-        control.run_script(self.fill(include_str!("sql/create.sql")), "creating the schema").await
+        control.simple(self.fill(include_str!("sql/create.sql")), "creating the schema").await.map(drop)
     }
 }
 
