@@ -93,7 +93,9 @@ pub(crate) fn schema(name: &str) -> jsonschema::Validator {
 
 /// `lockyard` in an environment without any of its variables.
 pub(crate) fn bare(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockyard"));
+    // Started as from a terminal: where the tests run under nohup, SIGHUP would be ignored by everything below them.
+    let mut command = Command::new("env");
+    command.args(["--default-signal", env!("CARGO_BIN_EXE_lockyard")]);
     for (variable, _) in std::env::vars_os().filter(|(v, _)| v.to_string_lossy().starts_with("LOCKYARD_")) {
         command.env_remove(variable);
     }
