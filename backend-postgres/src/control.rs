@@ -120,11 +120,14 @@ impl Control {
 
     /// Ends what [`Control::bury`] was told: before a new session takes locks, no old one may still hold them.
     pub(crate) async fn end_ghosts(&self) -> Result<()> {
-        loop {
-            let Some(ghost) = self.ghosts().last().copied() else { return Ok(()) };
-            self.terminate(ghost).await?;
-            self.ghosts().retain(|other| *other != ghost);
-        }
+        let all = async {
+            loop {
+                let Some(ghost) = self.ghosts().last().copied() else { return Ok(()) };
+                self.terminate(ghost).await?;
+                self.ghosts().retain(|other| *other != ghost);
+            }
+        };
+        timeout(self.op_timeout, all).await.map_err(|_| error::no_answer("ending an old session"))?
     }
 
     /// A session that was given up for want of an answer may live on at the server, with what was sent on it: nothing of it
@@ -145,39 +148,37 @@ impl Control {
         Ok(self.rows(statement, doing).await?.into_iter().next())
     }
 
-    /// The rows of a statement, within connect and operation timeout.
+    /// The rows of a statement, within the operation timeout, connecting and the turn on the connection included.
     pub(crate) async fn rows(&self, statement: Statement, doing: &str) -> Result<Vec<PgRow>> {
+        let answer = timeout(self.op_timeout, self.rows_at_leisure(statement, doing)).await;
+        answer.map_err(|_| error::no_answer(doing))?
+    }
+
+    async fn rows_at_leisure(&self, statement: Statement, doing: &str) -> Result<Vec<PgRow>> {
         let mut slot = self.connection.lock().await;
         // Taken out, so that a future dropped half-way takes its connection along.
         let mut connection = match slot.take() {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        let answer = timeout(self.op_timeout, statement.fetch_all(&mut connection)).await;
-        match answer {
-            Ok(Ok(rows)) => {
-                *slot = Some(connection);
-                Ok(rows)
-            }
-            Ok(Err(failed)) => {
-                if error::session_survives(&failed) {
-                    *slot = Some(connection);
-                }
-                Err(error::driver(failed, doing))
-            }
-            Err(_) => Err(error::no_answer(doing)),
+        let answer = statement.fetch_all(&mut connection).await;
+        if answer.as_ref().map_or_else(error::session_survives, |_| true) {
+            *slot = Some(connection);
         }
+        answer.map_err(|failed| error::driver(failed, doing))
     }
 
     /// The row of a statement that only looks, by way of a connection of its own behind a pooler.
     pub(crate) async fn look(&self, sentence: &Sentence, path: Path, doing: &str) -> Result<Option<PgRow>> {
-        let mut connection = self.connect().await?;
-        match timeout(self.op_timeout, sentence.fetch(path, &mut connection)).await {
-            Ok(Ok(row)) => Ok(Some(row)),
-            Ok(Err(sqlx::Error::RowNotFound)) => Ok(None),
-            Ok(Err(failed)) => Err(error::driver(failed, doing)),
-            Err(_) => Err(error::no_answer(doing)),
-        }
+        let looking = async {
+            let mut connection = self.connect().await?;
+            match sentence.fetch(path, &mut connection).await {
+                Ok(row) => Ok(Some(row)),
+                Err(sqlx::Error::RowNotFound) => Ok(None),
+                Err(failed) => Err(error::driver(failed, doing)),
+            }
+        };
+        timeout(self.op_timeout, looking).await.map_err(|_| error::no_answer(doing))?
     }
 
     /// Runs statements in the simple protocol, which a pooler passes on as well, on a connection of their own; the first row

@@ -31,7 +31,7 @@ pub(crate) struct Opener {
     facts: ServerFacts,
     max_sessions: usize,
     wait_slice: Duration,
-    connect_timeout: Duration,
+    open_timeout: Duration,
     op_timeout: Duration,
     clock: Clock,
 }
@@ -51,7 +51,8 @@ impl Opener {
             facts,
             max_sessions: config.max_sessions,
             wait_slice: config.wait_slice,
-            connect_timeout: config.options.connect_timeout,
+            // It happens inside operations, which end in their own time.
+            open_timeout: config.options.connect_timeout.min(config.options.op_timeout.max(Duration::from_secs(1))),
             op_timeout: config.options.op_timeout,
             clock: config.options.clock.clone(),
         }
@@ -62,10 +63,10 @@ impl Opener {
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| error::too_many_sessions(self.max_sessions))?;
         self.control.end_ghosts().await.map_err(Error::not_applied)?;
-        match timeout(self.connect_timeout, self.open_now(class, purpose, prepared, permit)).await {
+        match timeout(self.open_timeout, self.open_now(class, purpose, prepared, permit)).await {
             Ok(opened) => opened.map_err(Error::not_applied),
             Err(_) => {
-                let message = format!("opening a session: no answer within {:?}", self.connect_timeout);
+                let message = format!("opening a session: no answer within {:?}", self.open_timeout);
                 Err(Error::new(ErrorKind::Unreachable, message).not_applied())
             }
         }
@@ -80,7 +81,7 @@ impl Opener {
     ) -> Result<Arc<LockSession>> {
         let failed = |failed| error::driver(failed, "opening a session");
         let server = self.server.clone().options(self.settings(class, purpose));
-        let mut wire = Wire::open(&server, self.connect_timeout, permit).await.map_err(failed)?;
+        let mut wire = Wire::open(&server, self.open_timeout, permit).await.map_err(failed)?;
         let backend = prove(&mut wire, class).await?;
         for statement in prepared {
             wire.prepare(statement).await.map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Behind a transaction pooler: session-bound modes refuse, leases work. Needs `pgbouncer` on the `PATH`.
 
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,21 +39,18 @@ impl Pooler {
              listen_port={port}\nunix_socket_dir=\nauth_type=any\npool_mode=transaction\ndefault_pool_size=5\n{settings}\n"
         );
         std::fs::write(dir.path().join("pgbouncer.ini"), ini)?;
-        let mut command = Command::new("pgbouncer");
+        let Some(program) = program() else {
+            eprintln!("SKIPPED: no pgbouncer on the PATH (apt-get install pgbouncer)");
+            return Ok(None);
+        };
+        let mut command = Command::new(program);
         command.arg("-q").arg(dir.path().join("pgbouncer.ini")).stdout(Stdio::null()).stderr(Stdio::null());
         // It does not run as root.
         if std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
             open_to_all(dir.path())?;
             command.uid(uid_of("postgres")?);
         }
-        let child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("SKIPPED: no pgbouncer on the PATH (apt-get install pgbouncer)");
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let child = command.spawn()?;
         let pooler = Self { child, port, _dir: dir };
         let answers = || async { tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok() };
         timing::eventually(Duration::from_secs(5), answers).await.ok_or("the pooler does not answer")?;
@@ -63,6 +60,12 @@ impl Pooler {
     fn config(&self, mode: Mode) -> Checked<PostgresConfig> {
         Ok(PostgresConfig::from_url(&format!("postgres://postgres@127.0.0.1:{}/postgres", self.port))?.mode(mode))
     }
+}
+
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let usual = PathBuf::from("/usr/sbin");
+    std::env::split_paths(&path).chain([usual]).map(|dir| dir.join("pgbouncer")).find(|program| program.is_file())
 }
 
 fn open_to_all(path: &Path) -> std::io::Result<()> {
