@@ -7,7 +7,7 @@
 //! # use lockyard_api::{Result, async_trait};
 //! # use lockyard_conformance::{Client, Harness, Runner};
 //! # #[derive(Debug)] struct MyHarness;
-//! # #[async_trait] impl Harness for MyHarness { async fn connect(&self) -> Result<Client> { unimplemented!() } }
+//! # #[async_trait] impl Harness for MyHarness { async fn connect(&self) -> Result<Client> { Err(lockyard_api::Error::config("no server")) } }
 //! # impl MyHarness { async fn start() -> std::result::Result<Self, lockyard_conformance::NoHarness> { Ok(Self) } }
 //! fn main() -> std::process::ExitCode {
 //!     Runner::new("mine", || async {
