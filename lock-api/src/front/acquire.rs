@@ -236,10 +236,9 @@ impl Acquire {
     }
 
     /// The time is over: an heir takes the claim over, or it is undone before the caller is told.
-    async fn give_up(&self, mut turn: Turn) -> Error {
-        if turn.has_heir() {
-            return self.timeout().not_applied();
-        }
+    async fn give_up(&self, turn: Turn) -> Error {
+        // Only a claim that was really taken over is nothing of this caller's any more.
+        let Err(mut turn) = turn.bequeath() else { return self.timeout().not_applied() };
         let Some(claim) = turn.disarm() else { return self.timeout().not_applied() };
         let core = Arc::clone(&self.core);
         let undo = self.core.write(async move {

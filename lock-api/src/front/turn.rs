@@ -48,8 +48,26 @@ impl Turn {
         super::release::spawn(claim, turn);
     }
 
+    /// Leaves the claim to the next waiter of this process. The turn comes back when nobody inherits it.
+    pub(crate) fn bequeath(self) -> Result<(), Self> {
+        if self.has_heir() { self.pass_on() } else { Err(self) }
+    }
+
+    /// Gives the turn to the next local waiter. Comes back when nobody waits; its key is free then.
+    fn pass_on(self) -> Result<(), Self> {
+        let Some(key) = self.key.clone() else { return Err(self) };
+        let core = Arc::clone(&self.core);
+        match core.queue.pass(&key, self) {
+            None => Ok(()),
+            Some(mut back) => {
+                back.key = None;
+                Err(back)
+            }
+        }
+    }
+
     /// Whether somebody of this process would inherit the claim if its caller gave up now.
-    pub(crate) fn has_heir(&self) -> bool {
+    fn has_heir(&self) -> bool {
         self.is_inheritable() && self.key.as_ref().is_some_and(|key| self.core.queue.has_next(key))
     }
 
@@ -68,14 +86,11 @@ impl Drop for Turn {
             return;
         }
         let mut turn = Self { core: Arc::clone(&self.core), key, claim };
-        if (turn.claim.is_none() || inherited)
-            && let Some(key) = turn.key.clone()
-        {
-            let core = Arc::clone(&turn.core);
-            let Some(mut back) = core.queue.pass(&key, turn) else { return };
-            // Nobody waits any more, and the key is free.
-            back.key = None;
-            turn = back;
+        if turn.claim.is_none() || inherited {
+            match turn.pass_on() {
+                Ok(()) => return,
+                Err(back) => turn = back,
+            }
         }
         // With its key: the turn passes on when the undo was answered, else the process would queue behind itself.
         if let Some(claim) = turn.claim.take() {
