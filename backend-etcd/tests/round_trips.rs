@@ -5,8 +5,9 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{acquire, claim, client, granted, harness, queued, released, server};
+use common::{acquire, client, granted, harness, queued, released, rest, server, within};
 use lockyard_api::{Attempt, Claim, DistributedLock};
+use lockyard_etcd::EtcdLock;
 use lockyard_testbed::Server;
 
 /// Long enough that no heartbeat falls into a count.
@@ -55,6 +56,19 @@ async fn a_try_at_a_held_name_is_one_request() {
     assert_eq!(busy, only("Txn"));
 }
 
+/// Queues, and comes back when the client's watch stands: opening it reads the queue once, behind the caller's back.
+async fn queues_with_a_watch(server: &Server, lock: &EtcdLock, claim: &Claim) {
+    let reads = async || server.requests().await.expect("counts").of("Range");
+    let before = reads().await;
+    queued(lock, claim).await;
+    within(Duration::from_secs(10), "the watch's first read", async {
+        while reads().await == before {
+            rest(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_is_the_holders_release_alone() {
     let harness = harness().await;
@@ -63,12 +77,11 @@ async fn a_hand_over_is_the_holders_release_alone() {
     let (holder, waiter, next) = (long("name"), long("name").queueing(), long("name").queueing());
     granted(&a, &holder).await;
     granted(&b, &long("seen")).await;
-    queued(&b, &waiter).await;
-    // The first wait opens the watch and reads the queue once.
+    queues_with_a_watch(server, &b, &waiter).await;
     released(&a, &holder).await;
     acquire(&b, &waiter).await;
-    granted(&a, &claim("seen too")).await;
-    queued(&a, &next).await;
+    granted(&a, &long("seen too")).await;
+    queues_with_a_watch(server, &a, &next).await;
     released(&b, &waiter).await;
     acquire(&a, &next).await;
     // Both have their watches now.

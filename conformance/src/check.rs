@@ -29,21 +29,30 @@ pub struct Check {
     pub clause: u8,
     /// What it disturbs.
     pub reach: Reach,
+    /// The version of the suite that it came with.
+    pub since: u32,
     /// Runs it.
     pub run: for<'a> fn(&'a Context) -> CheckFuture<'a>,
 }
 
 impl Check {
-    /// A check that runs beside others.
+    /// A check that runs beside others, of the first version.
     #[must_use]
     pub const fn new(name: &'static str, clause: u8, run: for<'a> fn(&'a Context) -> CheckFuture<'a>) -> Self {
-        Self { name, clause, reach: Reach::Own, run }
+        Self { name, clause, reach: Reach::Own, since: 1, run }
     }
 
     /// The check, running alone since it disturbs the whole server.
     #[must_use]
     pub const fn alone(mut self) -> Self {
         self.reach = Reach::Server;
+        self
+    }
+
+    /// The check, as one that came with the second version.
+    #[must_use]
+    pub(crate) const fn v2(mut self) -> Self {
+        self.since = 2;
         self
     }
 }

@@ -105,7 +105,7 @@ pub fn main(runners: impl IntoIterator<Item = Runner>) -> ExitCode {
     let stage = Arc::new(Stage::default());
     let required = std::env::var("LOCKYARD_REQUIRE").unwrap_or_default();
     let benches: Vec<_> = runners.into_iter().map(|runner| Arc::new(Bench::new(runner, &required))).collect();
-    let suite = Suite::v1();
+    let suite = Suite::latest();
     let unknown = benches.iter().find_map(|bench| bench.unknown(&suite));
     if let Some(unknown) = unknown {
         eprintln!("{unknown}");

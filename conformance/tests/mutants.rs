@@ -33,7 +33,7 @@ async fn each_fails_exactly(cases: &[Case]) {
 
 async fn mismatch((fault, queue, liveness, named): Case) -> Option<String> {
     let harness = Arc::new(MutantHarness::new(fault, queue, liveness));
-    let results = Suite::v1().run(harness, |_| true, |_| {}).await.expect("memory connects");
+    let results = Suite::latest().run(harness, |_| true, |_| {}).await.expect("memory connects");
     let failures: Vec<&CheckResult> = results.iter().filter(|r| r.outcome == CheckOutcome::Failed).collect();
     let failed: BTreeSet<&str> = failures.iter().map(|result| result.name).collect();
     let named: BTreeSet<&str> = named.iter().copied().collect();

@@ -17,7 +17,7 @@ use crate::output::{print, say};
 pub(crate) async fn conformance(args: ConformanceArgs) -> Result<Exit, Failure> {
     let mut candidates = targets::chosen(&args.targets)?;
     let selection = Selection(args.filters.clone());
-    let version = Suite::v1();
+    let version = Suite::latest();
     candidates.retain(|candidate| selection.count(&candidate.id, &version) > 0);
     if candidates.is_empty() {
         say(format_args!("no check has one of these texts in its name: {}", args.filters.join(" ")));
@@ -108,7 +108,7 @@ fn verdict(candidates: &[Candidate], all: &[Findings]) -> Result<Exit, Failure> 
 }
 
 fn write(args: &ConformanceArgs, all: &[Findings]) -> Result<(), Failure> {
-    let version = Suite::v1().version();
+    let version = Suite::latest().version();
     let results: Vec<_> = all.iter().map(|findings| (findings.id.as_str(), findings.results.clone())).collect();
     if let Some(path) = &args.export_json {
         write_file(path, &report::to_json(version, &results))?;

@@ -70,7 +70,7 @@ pub(super) async fn check(
 ) -> Findings {
     let id = candidate.id.clone();
     let ended = |results, trouble| Findings { id: id.clone(), results, trouble: Some(trouble) };
-    let suite = Suite::v1();
+    let suite = Suite::latest();
     let of = selection.count(&id, &suite);
     progress.step(0, of, "starting");
     let subject = match interrupt.unless(Subject::of(candidate)).await {

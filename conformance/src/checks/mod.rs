@@ -20,26 +20,26 @@ mod wake;
 
 use crate::Check;
 
-/// Names the checks of one clause: `checks! { 5 release: only_owner, queued }`; `alone` after a name for a check that
-/// disturbs the whole server.
+/// Names the checks of one clause: `checks! { 5 release: only_owner, queued }`; after a name `alone` for a check that
+/// disturbs the whole server, and `v2` for one that came with the second version of the suite.
 macro_rules! checks {
-    ($clause:literal $group:ident: $($name:ident $($mode:ident)?),+ $(,)?) => {
+    ($clause:literal $group:ident: $($name:ident $($mode:ident)*),+ $(,)?) => {
         pub(super) fn checks() -> Vec<$crate::Check> {
             vec![$(
                 $crate::Check::new(
                     concat!(stringify!($group), "::", stringify!($name)),
                     $clause,
                     |ctx| Box::pin($name(ctx)),
-                )$(.$mode())?
+                )$(.$mode())*
             ),+]
         }
     };
 }
 use checks;
 
-/// All checks of the first version, in the order of the clauses.
-pub(crate) fn v1() -> Vec<Check> {
-    [
+/// The checks that a version of the suite has, in the order of the clauses.
+pub(crate) fn up_to(version: u32) -> Vec<Check> {
+    let mut checks = [
         exclusion::checks(),
         owner::checks(),
         repeat::checks(),
@@ -58,5 +58,7 @@ pub(crate) fn v1() -> Vec<Check> {
         inspect::checks(),
         frontend::checks(),
     ]
-    .concat()
+    .concat();
+    checks.retain(|check| check.since <= version);
+    checks
 }
