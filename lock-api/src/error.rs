@@ -16,6 +16,8 @@ pub enum ErrorKind {
     InvalidName,
     /// The ttl is outside the range that the backend states.
     InvalidTtl,
+    /// The value is longer than a register takes.
+    InvalidValue,
     /// An option, a URL or a setting is wrong.
     Config,
     /// The backend does not offer what was asked for.
@@ -51,6 +53,7 @@ impl ErrorKind {
         match self {
             Self::InvalidName => "invalid_name",
             Self::InvalidTtl => "invalid_ttl",
+            Self::InvalidValue => "invalid_value",
             Self::Config => "config",
             Self::Unsupported => "unsupported",
             Self::Auth => "auth",
@@ -91,6 +94,10 @@ pub enum Operation {
     Release,
     /// Looking at a lock.
     Inspect,
+    /// Reading a register.
+    Read,
+    /// Writing a register.
+    Write,
 }
 
 impl Operation {
@@ -104,6 +111,8 @@ impl Operation {
             Self::Renew => "renew",
             Self::Release => "release",
             Self::Inspect => "inspect",
+            Self::Read => "read",
+            Self::Write => "write",
         }
     }
 }

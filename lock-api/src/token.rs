@@ -33,6 +33,14 @@ impl FencingToken {
         Ok(Self(number * Self::HANDOFFS))
     }
 
+    /// The token of the number that [`FencingToken::get`] gave: one that was kept or sent.
+    ///
+    /// # Errors
+    /// `Protocol` when no token is so large.
+    pub fn new(number: u64) -> Result<Self> {
+        Self::from_server(number / Self::HANDOFFS).map(|_| Self(number))
+    }
+
     /// The token as a number. Keep it in 64 bits; in JSON write it as a string.
     #[must_use]
     pub const fn get(self) -> u64 {
@@ -60,7 +68,9 @@ mod tests {
     fn a_token_never_wraps() {
         assert_eq!(FencingToken::from_server(3).expect("small").get(), 768);
         assert_eq!(FencingToken::from_server(3).expect("small").server_number(), 3);
-        assert!(FencingToken::from_server(FencingToken::MAX_SERVER_NUMBER).is_ok());
+        let largest = FencingToken::from_server(FencingToken::MAX_SERVER_NUMBER).expect("the largest");
+        assert_eq!(FencingToken::new(largest.get() + 255).expect("a hand-off").server_number(), largest.server_number());
+        assert!(FencingToken::new(largest.get() + 256).is_err());
         for number in [FencingToken::MAX_SERVER_NUMBER + 1, u64::MAX] {
             assert_eq!(FencingToken::from_server(number).expect_err("too large").kind(), ErrorKind::Protocol);
         }

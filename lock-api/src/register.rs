@@ -1,0 +1,226 @@
+//! A value that checks fencing tokens, kept by the same service as the locks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::{Error, ErrorKind, FencingToken, LockName, Result};
+
+/// A value per name that only the latest holder of a lock can change: the resource's side of fencing.
+///
+/// No lease lock keeps a paused holder from acting late. A register does, for what is kept in it: each write carries the
+/// token of its writer's grant, and the server refuses one that is older than the token of the last write. The version
+/// keeps apart two writers of one token, and a write that was repeated. Both are checked in one atomic step of the server.
+///
+/// A register is a small trait of its own: a backend without it still is one. Its names are those of locks and never
+/// collide with a lock's own records, so that the value under a lock may bear the lock's name.
+///
+/// # Contract
+///
+/// The checks `register::…` of the conformance suite hold a backend to these lines.
+///
+/// 1. A name that was never written has no value, no token and [`Version::ABSENT`].
+/// 2. A write is accepted if and only if its token is not less than the stored one *and* `expected` is the stored
+///    version: then the version changes, and never comes back.
+/// 3. A token that is less than the stored one answers [`Write::StaleToken`], whatever the version is; otherwise a
+///    version that is not the expected one answers [`Write::Conflict`]. Neither changes anything.
+/// 4. Of any number of writers that expect one version, exactly one is answered [`Write::Written`].
+/// 5. A read sees every write that was answered before it was asked, by any client.
+/// 6. Values outlive clients and sessions, and a restart of the server where its tokens do
+///    ([`Fencing::Durable`](crate::Fencing::Durable)).
+///
+/// # A write of unknown outcome
+///
+/// When no answer comes, the write may have landed, and may still land later. It cannot land twice, nor after another
+/// write that expects the same version was `Written`. So writing again, with the same expected version, is always safe:
+/// `Written` means that the second one counts and the first never will. `Conflict` means that the first one, or
+/// somebody else's, has come first: read, and compare token and value with what was written. Where two writes of one
+/// holder could be alike, put something into the value that tells them apart.
+///
+/// # Example
+///
+/// ```
+/// use lockyard_api::{FencedRegister, FencingToken, LockName, Result, Write};
+///
+/// /// Adds one, unless a later holder has written since.
+/// async fn count(register: &dyn FencedRegister, name: &LockName, token: FencingToken) -> Result<bool> {
+///     loop {
+///         let found = register.read(name).await?;
+///         let old: u64 = found.value.and_then(|value| String::from_utf8(value).ok()?.parse().ok()).unwrap_or(0);
+///         let new = (old + 1).to_string();
+///         match register.write(name, new.as_bytes(), token, found.version).await? {
+///             Write::Written { .. } => return Ok(true),
+///             Write::StaleToken { .. } => return Ok(false), // the lock is somebody else's by now
+///             _ => {}                                       // a conflict: read again
+///         }
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait FencedRegister: fmt::Debug + Send + Sync + 'static {
+    /// The value of a name, with the token and the version of its last write.
+    ///
+    /// # Errors
+    /// What the server or the network did.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any await; it changes nothing.
+    async fn read(&self, name: &LockName) -> Result<Fenced>;
+
+    /// Replaces the value of a name, if `token` is not less than the stored one and the stored version is `expected`.
+    ///
+    /// # Errors
+    /// `InvalidValue` for more than [`Fenced::MAX_VALUE_BYTES`], before any traffic; otherwise what the server or the
+    /// network did. Unless the outcome is `NotApplied`, the write may have landed.
+    ///
+    /// # Cancel safety
+    /// Dropped before its end it may land or not, as one of unknown outcome.
+    async fn write(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write>;
+}
+
+/// What a register holds under a name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Fenced {
+    /// The value; `None` when the name was never written. An empty value is one.
+    pub value: Option<Vec<u8>>,
+    /// The token of the last write.
+    pub token: Option<FencingToken>,
+    /// The version that the last write made; [`Version::ABSENT`] when there was none.
+    pub version: Version,
+}
+
+impl Fenced {
+    /// The longest value: what every backend carries with its usual settings (ZooKeeper takes 1 MB a request).
+    pub const MAX_VALUE_BYTES: usize = 512 * 1024;
+
+    /// A value that was written under this token.
+    #[must_use]
+    pub const fn new(value: Vec<u8>, token: FencingToken, version: Version) -> Self {
+        Self { value: Some(value), token: Some(token), version }
+    }
+
+    /// A name that was never written.
+    #[must_use]
+    pub const fn absent() -> Self {
+        Self { value: None, token: None, version: Version::ABSENT }
+    }
+
+    /// Checks the length of a value, for backends: before any traffic.
+    ///
+    /// # Errors
+    /// `InvalidValue`, naming the limit.
+    pub fn check(value: &[u8]) -> Result<()> {
+        if value.len() <= Self::MAX_VALUE_BYTES {
+            return Ok(());
+        }
+        let message = format!(
+            "a value has at most {} bytes, this one has {}: keep it elsewhere and its place here",
+            Self::MAX_VALUE_BYTES,
+            value.len()
+        );
+        Err(Error::new(ErrorKind::InvalidValue, message).not_applied())
+    }
+
+    /// Why a write is refused that has this token and expects this version; `None` when it is accepted. The rule of
+    /// the contract, for backends that decide in their own process and for those that are told what is stored.
+    #[must_use]
+    pub fn refusal(&self, token: FencingToken, expected: Version) -> Option<Write> {
+        match self.token {
+            Some(stored) if token < stored => Some(Write::StaleToken { stored }),
+            _ if self.version != expected => Some(Write::Conflict { version: self.version }),
+            _ => None,
+        }
+    }
+}
+
+/// Which write a value comes from. Equal or not: whether one is greater than another says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Version(u64);
+
+impl Version {
+    /// The version of a name that was never written: to expect it is to create.
+    pub const ABSENT: Self = Self(0);
+
+    /// The version of this number, which the server gave; it is not 0.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The version as a number: to keep it, and to make it again by [`Version::new`].
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The answer to a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a write that was refused has changed nothing"]
+#[non_exhaustive]
+pub enum Write {
+    /// It was accepted.
+    Written {
+        /// The version that it made, which the next write expects.
+        version: Version,
+    },
+    /// A later holder has written: this one has lost the lock, whatever it believes.
+    StaleToken {
+        /// The token of the last write.
+        stored: FencingToken,
+    },
+    /// The value is not the one that was expected.
+    Conflict {
+        /// The version that is stored.
+        version: Version,
+    },
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<T: FencedRegister + ?Sized> FencedRegister for Arc<T> {
+    async fn read(&self, name: &LockName) -> Result<Fenced> {
+        (**self).read(name).await
+    }
+
+    async fn write(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write> {
+        (**self).write(name, value, token, expected).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_token_is_told_before_a_conflict() {
+        let token = |number| FencingToken::new(number).expect("small");
+        let stored = Fenced::new(Vec::new(), token(5), Version::new(7));
+        assert_eq!(stored.refusal(token(5), Version::new(7)), None);
+        assert_eq!(stored.refusal(token(6), Version::new(7)), None);
+        for version in [7, 8, 0] {
+            let refusal = stored.refusal(token(4), Version::new(version));
+            assert_eq!(refusal, Some(Write::StaleToken { stored: token(5) }));
+        }
+        assert_eq!(stored.refusal(token(6), Version::ABSENT), Some(Write::Conflict { version: Version::new(7) }));
+        assert_eq!(Fenced::absent().refusal(token(0), Version::ABSENT), None);
+        let conflict = Some(Write::Conflict { version: Version::ABSENT });
+        assert_eq!(Fenced::absent().refusal(token(9), Version::new(1)), conflict);
+    }
+
+    #[test]
+    fn the_limit_is_told() {
+        assert!(Fenced::check(&vec![0; Fenced::MAX_VALUE_BYTES]).is_ok());
+        let error = Fenced::check(&vec![0; Fenced::MAX_VALUE_BYTES + 1]).expect_err("one too many");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        assert!(error.message().contains("524288"), "{error}");
+    }
+}
