@@ -93,6 +93,11 @@ impl Events {
         Self { backend, observer }
     }
 
+    /// Whether anybody would hear how long something took; reading the clock for nobody is not free.
+    pub(crate) fn wants_times(&self) -> bool {
+        self.observer.is_some() || tracing::enabled!(tracing::Level::DEBUG)
+    }
+
     fn tell(&self, event: impl FnOnce() -> Event) {
         if let Some(observer) = &self.observer {
             observer.on_event(&event());

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::front::WatchId;
 use crate::front::hold::{Hold, Standing};
 use crate::front::release;
 use crate::front::turn::Turn;
+use crate::front::{Core, WatchId};
 use crate::{Claim, FencingToken, Grant, LockName, LostReason, Operation, Release, Result};
 
 /// A lock that is held. Releases it when dropped.
@@ -32,12 +32,8 @@ impl Guard {
     pub(crate) fn new(turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Self {
         let core = turn.core();
         let hold = Arc::new(Hold::new(claim, grant, core.drift));
-        let (weak, told) = (Arc::downgrade(core), Arc::clone(&hold.claim));
-        hold.loss().on_loss(move |reason| {
-            if let Some(core) = weak.upgrade() {
-                core.events.lost(&told, reason);
-            }
-        });
+        let listener: Weak<Core> = Arc::downgrade(core);
+        hold.loss().on_loss(listener, Arc::clone(&hold.claim));
         let watch = core.watchdog.enter(&hold);
         Self { hold, watch, token: grant.token, turn: Some(turn) }
     }

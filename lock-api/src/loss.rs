@@ -1,9 +1,11 @@
 //! The loss of a hold: set once, seen by all who look.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tokio::sync::Notify;
+
+use crate::Claim;
 
 /// Why a hold is no longer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,7 +45,24 @@ impl fmt::Display for LostReason {
     }
 }
 
-type Hook = Box<dyn FnOnce(LostReason) + Send>;
+/// Is told of a loss. Called in place: it is quick, and never blocks.
+pub(crate) trait LossListener: Send + Sync {
+    fn lost(&self, claim: &Claim, reason: LostReason);
+}
+
+/// Who is told of the loss of which claim, as long as it lives.
+struct Hook {
+    listener: Weak<dyn LossListener>,
+    claim: Arc<Claim>,
+}
+
+impl Hook {
+    fn tell(self, reason: LostReason) {
+        if let Some(listener) = self.listener.upgrade() {
+            listener.lost(&self.claim, reason);
+        }
+    }
+}
 
 /// The loss of one hold. Shared by the backend that may notice it, the watchdog and the guard.
 #[derive(Clone, Default)]
@@ -65,7 +84,7 @@ impl Loss {
         self.0.notify.notify_waiters();
         let hook = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(hook) = hook {
-            hook(reason);
+            hook.tell(reason);
         }
         true
     }
@@ -74,14 +93,15 @@ impl Loss {
         self.0.reason.get().copied()
     }
 
-    /// Runs `hook` once when the hold is lost, at once when it is already.
-    pub(crate) fn on_loss(&self, hook: impl FnOnce(LostReason) + Send + 'static) {
+    /// Tells `listener` once when the hold of the claim is lost, at once when it is already.
+    pub(crate) fn on_loss(&self, listener: Weak<dyn LossListener>, claim: Arc<Claim>) {
+        let hook = Hook { listener, claim };
         let mut slot = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner);
         match self.get() {
-            None => *slot = Some(Box::new(hook)),
+            None => *slot = Some(hook),
             Some(reason) => {
                 drop(slot);
-                hook(reason);
+                hook.tell(reason);
             }
         }
     }

@@ -69,7 +69,10 @@ mod tests {
         assert_eq!(FencingToken::from_server(3).expect("small").get(), 768);
         assert_eq!(FencingToken::from_server(3).expect("small").server_number(), 3);
         let largest = FencingToken::from_server(FencingToken::MAX_SERVER_NUMBER).expect("the largest");
-        assert_eq!(FencingToken::new(largest.get() + 255).expect("a hand-off").server_number(), largest.server_number());
+        assert_eq!(
+            FencingToken::new(largest.get() + 255).expect("a hand-off").server_number(),
+            largest.server_number()
+        );
         assert!(FencingToken::new(largest.get() + 256).is_err());
         for number in [FencingToken::MAX_SERVER_NUMBER + 1, u64::MAX] {
             assert_eq!(FencingToken::from_server(number).expect_err("too large").kind(), ErrorKind::Protocol);

@@ -20,7 +20,8 @@ pub(crate) struct Acquire {
     /// What is claimed; each claim sent is a copy with an owner of its own.
     model: Claim,
     limit: Option<Moment>,
-    began: Moment,
+    /// Read where the time that it takes is of use to anybody.
+    began: Option<Moment>,
     attempts: u32,
     ended: bool,
 }
@@ -35,12 +36,13 @@ enum Step {
 
 impl Acquire {
     pub(crate) fn new(core: Arc<Core>, model: Claim, wait: Option<Duration>) -> Self {
-        let began = core.clock.stopwatch();
-        Self { model, limit: wait.map(|wait| began.plus(wait)), began, attempts: 0, ended: false, core }
+        let began = (wait.is_some() || core.events.wants_times()).then(|| core.clock.stopwatch());
+        let limit = wait.and_then(|wait| Some(began?.plus(wait)));
+        Self { model, limit, began, attempts: 0, ended: false, core }
     }
 
     /// Tries once. `None` when another holds the name.
-    pub(crate) async fn once(mut self) -> Result<Option<Guard>> {
+    pub(crate) async fn once(&mut self) -> Result<Option<Guard>> {
         let result = self.try_once().await;
         self.ended = true;
         match &result {
@@ -52,12 +54,12 @@ impl Acquire {
     }
 
     /// Waits until the name is granted or the time is over.
-    pub(crate) async fn waiting(mut self) -> Result<Guard> {
+    pub(crate) async fn waiting(&mut self) -> Result<Guard> {
         let result = self.wait_for_it().await;
         self.ended = true;
         match &result {
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                self.core.events.timed_out(&self.model.name, self.core.clock.stopwatch().since(self.began));
+                self.core.events.timed_out(&self.model.name, self.waited());
             }
             Err(error) => self.core.events.error(Operation::Acquire, Some(&self.model.name), error),
             Ok(_) => {}
@@ -259,14 +261,16 @@ impl Acquire {
     fn guard(&mut self, mut turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Guard {
         self.ended = true;
         turn.disarm();
-        let waited = self.core.clock.stopwatch().since(self.began);
-        self.core.events.acquired(&claim, grant.token, waited, self.attempts);
+        self.core.events.acquired(&claim, grant.token, self.waited(), self.attempts);
         Guard::new(turn, claim, grant)
     }
 
     fn timeout(&self) -> Error {
-        let waited = self.core.clock.stopwatch().since(self.began);
-        Error::new(ErrorKind::Timeout, format!("not acquired within {waited:.1?}"))
+        Error::new(ErrorKind::Timeout, format!("not acquired within {:.1?}", self.waited()))
+    }
+
+    fn waited(&self) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| self.core.clock.stopwatch().since(began))
     }
 
     fn explain(&self, error: Error) -> Error {

@@ -13,7 +13,8 @@ use super::release::Releases;
 use super::watchdog::Watchdog;
 use super::write::Write;
 use crate::event::Events;
-use crate::{Capabilities, Clock, DistributedLock, Drift, Error, ErrorKind, Moment, Result};
+use crate::loss::LossListener;
+use crate::{Capabilities, Claim, Clock, DistributedLock, Drift, Error, ErrorKind, LostReason, Moment, Result};
 
 /// The parts of the front end, each of one purpose.
 pub(crate) struct Core {
@@ -36,7 +37,7 @@ pub(crate) struct Core {
 
 impl Core {
     /// A request that runs to its end although its caller may go away.
-    pub(crate) fn write<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Write<T> {
+    pub(crate) fn write<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Write<'_, T> {
         Write::new(future, &self.keeper, &self.handle)
     }
 
@@ -49,13 +50,26 @@ impl Core {
 
     /// Runs a future up to a moment. `None` when the moment came first; the future is dropped then.
     pub(crate) async fn until<T>(&self, limit: Option<Moment>, future: impl Future<Output = T>) -> Option<T> {
-        let Some(limit) = limit else { return Some(future.await) };
+        match limit {
+            None => Some(future.await),
+            // Boxed: a timer should not be carried about by those who need none.
+            Some(limit) => Box::pin(self.race(limit, future)).await,
+        }
+    }
+
+    async fn race<T>(&self, limit: Moment, future: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             // Whatever the future owns undoes itself when it is dropped.
             output = future => Some(output),
             () = self.clock.sleep_until(limit) => None,
         }
+    }
+}
+
+impl LossListener for Core {
+    fn lost(&self, claim: &Claim, reason: LostReason) {
+        self.events.lost(claim, reason);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The watchdog: one task that renews all leases of a `Locker` and tells their loss.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -30,8 +30,11 @@ pub(crate) struct Watchdog {
 }
 
 struct List {
-    due: BTreeMap<(Moment, WatchId), Arc<Hold>>,
     places: Slab<Place>,
+    /// The holds that the task has seen, by the time at which each needs something.
+    due: BTreeSet<(Moment, WatchId)>,
+    /// How many holds it has not seen: most go before it looks, and are never sorted in.
+    unseen: usize,
     serial: u64,
     /// When the task looks next. Only ever moved earlier from outside, so that a busy process pays no wake-up per cycle.
     alarm: Moment,
@@ -39,7 +42,9 @@ struct List {
 
 struct Place {
     serial: u64,
+    hold: Arc<Hold>,
     due: Moment,
+    seen: bool,
     renewing: bool,
 }
 
@@ -47,11 +52,33 @@ impl List {
     fn place(&mut self, id: WatchId) -> Option<&mut Place> {
         self.places.get_mut(id.place).filter(|place| place.serial == id.serial)
     }
+
+    /// Sorts in what came since the task last looked.
+    fn see(&mut self) {
+        if std::mem::take(&mut self.unseen) == 0 {
+            return;
+        }
+        for (at, place) in self.places.iter_mut().filter(|(_, place)| !place.seen) {
+            place.seen = true;
+            self.due.insert((place.due, WatchId { serial: place.serial, place: at }));
+        }
+    }
+
+    fn remove(&mut self, id: WatchId) -> Option<Place> {
+        self.place(id)?;
+        let place = self.places.remove(id.place);
+        if place.seen {
+            self.due.remove(&(place.due, id));
+        } else {
+            self.unseen -= 1;
+        }
+        Some(place)
+    }
 }
 
 impl Watchdog {
     pub(crate) fn new() -> Self {
-        let list = List { due: BTreeMap::new(), places: Slab::new(), serial: 0, alarm: Moment::FAR };
+        let list = List { places: Slab::new(), due: BTreeSet::new(), unseen: 0, serial: 0, alarm: Moment::FAR };
         Self { list: Mutex::new(list), wake: Arc::new(Notify::new()) }
     }
 
@@ -71,8 +98,9 @@ impl Watchdog {
         let mut list = self.lock();
         list.serial += 1;
         let serial = list.serial;
-        let id = WatchId { serial, place: list.places.insert(Place { serial, due, renewing: false }) };
-        list.due.insert((due, id), Arc::clone(hold));
+        let place = Place { serial, hold: Arc::clone(hold), due, seen: false, renewing: false };
+        let id = WatchId { serial, place: list.places.insert(place) };
+        list.unseen += 1;
         // Nothing is due in less than a tick in the usual case: the task sleeps that long at most.
         self.rouse(list, due);
         Some(id)
@@ -80,14 +108,8 @@ impl Watchdog {
 
     /// Forgets a hold: its guard has gone. A renewal under way finds nobody and changes nothing.
     pub(crate) fn leave(&self, id: WatchId) {
-        let mut list = self.lock();
-        let due = list.place(id).map(|place| place.due);
-        let hold = due.and_then(|due| {
-            list.places.remove(id.place);
-            list.due.remove(&(due, id))
-        });
-        drop(list);
-        drop(hold);
+        let place = self.lock().remove(id);
+        drop(place);
     }
 
     /// Sees to it that the task looks at `due` at the latest.
@@ -110,9 +132,10 @@ impl Watchdog {
 
     /// The holds that need something now; with `all`, every one of them.
     fn take_due(&self, now: Moment, all: bool) -> Vec<(WatchId, Arc<Hold>)> {
-        let list = self.lock();
-        let due = list.due.iter().take_while(|((due, _), _)| all || *due <= now);
-        due.map(|((_, id), hold)| (*id, Arc::clone(hold))).collect()
+        let mut list = self.lock();
+        list.see();
+        let due = list.due.iter().take_while(|(due, _)| all || *due <= now);
+        due.filter_map(|(_, id)| Some((*id, Arc::clone(&list.places.get(id.place)?.hold)))).collect()
     }
 
     /// Moves a hold that is still there to another time.
@@ -121,8 +144,9 @@ impl Watchdog {
         let Some(place) = list.place(id) else { return };
         let old = std::mem::replace(&mut place.due, due);
         place.renewing = renewing;
-        if let Some(hold) = list.due.remove(&(old, id)) {
-            list.due.insert((due, id), hold);
+        if place.seen {
+            list.due.remove(&(old, id));
+            list.due.insert((due, id));
         }
     }
 
@@ -133,7 +157,8 @@ impl Watchdog {
     /// Sets the alarm to the first due time, a tick from now at the latest; far away when there is nothing to watch.
     fn set_alarm(&self, now: Moment, idle: bool) -> Moment {
         let mut list = self.lock();
-        let first = list.due.first_key_value().map(|((due, _), _)| *due);
+        list.see();
+        let first = list.due.first().map(|(due, _)| *due);
         list.alarm = match first {
             None if idle => Moment::FAR,
             None => now.plus(Clock::RECHECK),
@@ -143,7 +168,7 @@ impl Watchdog {
     }
 
     fn is_empty(&self) -> bool {
-        self.lock().due.is_empty()
+        self.lock().places.is_empty()
     }
 }
 

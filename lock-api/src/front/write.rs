@@ -16,10 +16,20 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// What the write owns is dropped with its output when nobody takes it: an armed claim undoes itself there, after the
 /// call that it undoes and never before.
-pub(crate) struct Write<T: Send + 'static> {
-    slot: Arc<Slot<T>>,
-    keeper: Keeper,
-    place: Option<Place>,
+pub(crate) struct Write<'a, T: Send + 'static> {
+    driver: Driver<T>,
+    keeper: &'a Keeper,
+    handle: &'a Handle,
+}
+
+/// Who can drive a write on.
+enum Driver<T> {
+    /// The caller alone: until its first pause nobody else has to know of it.
+    Caller(BoxFuture<T>),
+    /// The caller, or a task that takes it out of the slot.
+    Either(Arc<Slot<T>>, Place),
+    /// It has ended.
+    Nobody,
 }
 
 struct Slot<T> {
@@ -38,77 +48,92 @@ enum State<T> {
     Over,
 }
 
-impl<T: Send + 'static> Write<T> {
-    pub(crate) fn new(future: impl Future<Output = T> + Send + 'static, keeper: &Keeper, handle: &Handle) -> Self {
-        let state = Mutex::new(State::Open(Box::pin(future) as BoxFuture<T>, None));
-        let slot = Arc::new(Slot { state, handle: handle.clone() });
-        Self { slot, keeper: keeper.clone(), place: None }
+impl<'a, T: Send + 'static> Write<'a, T> {
+    pub(crate) fn new(
+        future: impl Future<Output = T> + Send + 'static,
+        keeper: &'a Keeper,
+        handle: &'a Handle,
+    ) -> Self {
+        Self { driver: Driver::Caller(Box::pin(future)), keeper, handle }
     }
 
-    fn leave(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.keeper.leave(place);
+    /// What does not end at once has to be watched.
+    fn share(&self, future: BoxFuture<T>, context: &Context<'_>) -> Driver<T> {
+        let state = Mutex::new(State::Open(future, Some(context.waker().clone())));
+        let slot = Arc::new(Slot { state, handle: self.handle.clone() });
+        let place = self.keeper.enter(Arc::<Slot<T>>::clone(&slot));
+        Driver::Either(slot, place)
+    }
+}
+
+impl<T: Send + 'static> Future for Write<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let polled = match &mut self.driver {
+            Driver::Caller(future) => future.as_mut().poll(context),
+            Driver::Either(slot, _) => slot.poll(context),
+            // Polled again after its end: a caller's fault; pending for ever is what a fused future does.
+            Driver::Nobody => return Poll::Pending,
+        };
+        match (std::mem::replace(&mut self.driver, Driver::Nobody), polled) {
+            (Driver::Caller(future), Poll::Pending) => {
+                self.driver = self.share(future, context);
+                Poll::Pending
+            }
+            (Driver::Either(_, place), Poll::Ready(output)) => {
+                self.keeper.leave(place);
+                Poll::Ready(output)
+            }
+            (driver, Poll::Pending) => {
+                self.driver = driver;
+                Poll::Pending
+            }
+            (_, ready) => ready,
         }
     }
 }
 
-impl<T: Send + 'static> Future for Write<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let this = &mut *self;
-        let mut state = this.slot.lock();
-        let output = match &mut *state {
-            State::Open(future, waker) => match future.as_mut().poll(context) {
-                Poll::Pending => {
-                    remember(waker, context);
-                    drop(state);
-                    // Only what does not end at once has to be watched.
-                    this.place.get_or_insert_with(|| this.keeper.enter(Arc::<Slot<T>>::clone(&this.slot)));
-                    return Poll::Pending;
-                }
-                Poll::Ready(output) => {
-                    *state = State::Over;
-                    output
-                }
-            },
-            State::Adopted(waker) => {
-                remember(waker, context);
-                return Poll::Pending;
-            }
-            State::Done(_) => match std::mem::replace(&mut *state, State::Over) {
-                State::Done(output) => output,
-                // The arm above has just seen it.
-                _ => return Poll::Pending,
-            },
-            // Polled again after its end: a caller's fault; pending for ever is what a fused future does.
-            State::Over => return Poll::Pending,
-        };
-        drop(state);
-        this.leave();
-        Poll::Ready(output)
-    }
-}
-
-fn remember(waker: &mut Option<Waker>, context: &Context<'_>) {
-    match waker {
-        Some(known) => known.clone_from(context.waker()),
-        None => *waker = Some(context.waker().clone()),
-    }
-}
-
-impl<T: Send + 'static> Drop for Write<T> {
+impl<T: Send + 'static> Drop for Write<'_, T> {
     fn drop(&mut self) {
-        self.leave();
-        let state = std::mem::replace(&mut *self.slot.lock(), State::Over);
-        if let State::Open(future, _) = state {
+        let unfinished = match std::mem::replace(&mut self.driver, Driver::Nobody) {
+            Driver::Caller(future) => Some(future),
+            Driver::Either(slot, place) => {
+                self.keeper.leave(place);
+                let state = std::mem::replace(&mut *slot.lock(), State::Over);
+                if let State::Open(future, _) = state { Some(future) } else { None }
+            }
+            Driver::Nobody => None,
+        };
+        if let Some(future) = unfinished {
             // Without a runtime the task is dropped at once, and with it what the write owns.
-            self.slot.handle.spawn(async move { drop(future.await) });
+            self.handle.spawn(async move { drop(future.await) });
         }
     }
 }
 
 impl<T> Slot<T> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<T> {
+        let mut state = self.lock();
+        match &mut *state {
+            State::Open(future, waker) => match future.as_mut().poll(context) {
+                Poll::Pending => remember(waker, context),
+                Poll::Ready(output) => {
+                    *state = State::Over;
+                    return Poll::Ready(output);
+                }
+            },
+            State::Adopted(waker) => remember(waker, context),
+            State::Done(_) => {
+                if let State::Done(output) = std::mem::replace(&mut *state, State::Over) {
+                    return Poll::Ready(output);
+                }
+            }
+            State::Over => {}
+        }
+        Poll::Pending
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,5 +164,12 @@ impl<T: Send + 'static> Adopt for Slot<T> {
         drop(state);
         let slot = Arc::clone(&self);
         self.handle.spawn(async move { slot.finish(future.await) });
+    }
+}
+
+fn remember(waker: &mut Option<Waker>, context: &Context<'_>) {
+    match waker {
+        Some(known) => known.clone_from(context.waker()),
+        None => *waker = Some(context.waker().clone()),
     }
 }
