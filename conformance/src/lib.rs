@@ -34,6 +34,7 @@ mod check;
 mod checks;
 mod context;
 mod harness;
+pub mod history;
 pub mod report;
 mod result;
 mod runner;
