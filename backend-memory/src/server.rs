@@ -6,6 +6,7 @@ use lockyard_api::{Claim, LockName, Namespace, Release};
 
 use crate::lock::MemoryLock;
 use crate::options::MemoryOptions;
+use crate::register::{MemoryRegister, Registers};
 use crate::table::{Key, SessionId, Table};
 
 /// A lock service in the memory of this process. Cheap to clone: clones are the same server.
@@ -18,6 +19,7 @@ pub struct MemoryServer {
 struct Shared {
     options: MemoryOptions,
     table: Mutex<Table>,
+    registers: Mutex<Registers>,
 }
 
 impl MemoryServer {
@@ -25,13 +27,19 @@ impl MemoryServer {
     #[must_use]
     pub fn new(options: MemoryOptions) -> Self {
         let table = Table::new(options.queue, options.liveness, options.session_ttl);
-        Self { shared: Arc::new(Shared { options, table: Mutex::new(table) }) }
+        Self { shared: Arc::new(Shared { options, table: Mutex::new(table), registers: Mutex::default() }) }
     }
 
     /// A new client, with a session of its own. Clients of one namespace compete.
     #[must_use]
     pub fn connect(&self, namespace: Namespace) -> MemoryLock {
         MemoryLock::new(self.clone(), namespace)
+    }
+
+    /// A new client of this server's fenced registers.
+    #[must_use]
+    pub fn register(&self, namespace: Namespace) -> MemoryRegister {
+        MemoryRegister::new(self.clone(), namespace)
     }
 
     /// How this server works.
@@ -57,9 +65,11 @@ impl MemoryServer {
         self.table().release(&key(namespace, &claim.name), claim.owner, self.options().clock.now())
     }
 
-    /// Ends the server and starts it again without its data: holds, waiters, sessions and the token counter are gone.
+    /// Ends the server and starts it again without its data: holds, waiters, sessions, the token counter and the registers
+    /// are gone.
     pub fn restart(&self) {
         self.table().restart();
+        self.registers().restart();
     }
 
     pub(crate) fn end_session(&self, id: SessionId) {
@@ -68,6 +78,10 @@ impl MemoryServer {
 
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
         self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn registers(&self) -> MutexGuard<'_, Registers> {
+        self.shared.registers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn downgrade(&self) -> WeakServer {

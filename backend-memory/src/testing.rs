@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockyard_api::{Claim, DistributedLock, LivenessKind, LockName, Namespace, Queueing, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link};
+use lockyard_conformance::{Client, Fault, Harness, Link, RegisterClient};
 
-use crate::{MemoryLink, MemoryLiveness, MemoryLock, MemoryOptions, MemoryServer};
+use crate::{MemoryLink, MemoryLiveness, MemoryLock, MemoryOptions, MemoryRegister, MemoryServer};
 
 /// A memory server and the faults that it can make.
 #[derive(Debug)]
@@ -43,10 +43,22 @@ impl MemoryHarness {
     #[must_use]
     pub fn client_in(&self, namespace: Namespace) -> MemoryLock {
         let lock = self.server.connect(namespace);
+        self.know(lock.link());
+        lock
+    }
+
+    /// A new client of the registers in this namespace.
+    #[must_use]
+    pub fn register_client(&self, namespace: Namespace) -> MemoryRegister {
+        let register = self.server.register(namespace);
+        self.know(register.link());
+        register
+    }
+
+    fn know(&self, link: &Arc<MemoryLink>) {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|link| link.strong_count() > 0);
-        links.push(Arc::downgrade(lock.link()));
-        lock
+        links.push(Arc::downgrade(link));
     }
 
     fn each_link(&self, disturb: impl Fn(&MemoryLink)) {
@@ -63,6 +75,14 @@ impl Harness for MemoryHarness {
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
         Ok(Some(client(self.client_in(Namespace::new(namespace)?))))
+    }
+
+    async fn register(&self) -> Result<Option<RegisterClient>> {
+        Ok(Some(register(self.register_client(Namespace::default()))))
+    }
+
+    async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
+        Ok(Some(register(self.register_client(Namespace::new(namespace)?))))
     }
 
     fn ttl(&self) -> Duration {
@@ -124,6 +144,11 @@ impl Harness for MemoryHarness {
 fn client(lock: MemoryLock) -> Client {
     let link = Arc::clone(lock.link());
     Client::new(lock.clone()).with_own(lock).with_link(link)
+}
+
+fn register(register: MemoryRegister) -> RegisterClient {
+    let link = Arc::clone(register.link());
+    RegisterClient::new(register).with_link(link)
 }
 
 #[async_trait]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockyard_api::{
-    Attempt, Claim, Clock, DistributedLock, ErrorKind, Liveness, LockName, LostReason, Namespace, Outcome, Queueing,
-    Release, Renewal, Wake,
+    Attempt, Claim, Clock, DistributedLock, ErrorKind, FencedRegister, Liveness, LockName, LostReason, Namespace,
+    Outcome, Queueing, Release, Renewal, Version, Wake, Write,
 };
 use lockyard_memory::{MemoryLiveness, MemoryLock, MemoryOptions, MemoryServer};
 
@@ -224,4 +224,52 @@ async fn a_server_that_nobody_uses_keeps_nothing() {
         a.release(&held).await.expect("memory answers");
     }
     assert!(!format!("{server:?}").contains("name-"));
+}
+
+/// B44: a holder that is paused between reading and writing for longer than its lease.
+#[tokio::test]
+async fn a_paused_holder_writes_in_vain() {
+    let (server, clock) = server(MemoryOptions::default());
+    let (a, b, register) = (client(&server), client(&server), server.register(Namespace::default()));
+    let token = async |lock: &MemoryLock, claim: &Claim| match lock.try_acquire(claim).await {
+        Ok(Attempt::Granted(grant)) => grant.token.expect("memory has tokens"),
+        other => panic!("{other:?} where the name is free"),
+    };
+    let (first, second) = (claim("x"), claim("x"));
+    let old = token(&a, &first).await;
+    assert_eq!(register.read(&first.name).await.expect("memory answers").version, Version::ABSENT);
+    clock.advance(TTL);
+    let new = token(&b, &second).await;
+    let next = register.write(&first.name, b"next", new, Version::ABSENT).await.expect("memory answers");
+    assert!(matches!(next, Write::Written { .. }), "{next:?}");
+    let late = register.write(&first.name, b"late", old, Version::ABSENT).await.expect("memory answers");
+    assert_eq!(late, Write::StaleToken { stored: new });
+}
+
+/// A write that is still on its way when its writer has given up lands later, and only if nobody wrote meanwhile.
+#[tokio::test]
+async fn a_delayed_write_lands_once_or_never() {
+    let (server, clock) = server(MemoryOptions::default());
+    let (late, other) = (server.register(Namespace::default()), server.register(Namespace::default()));
+    let name = LockName::new("x").expect("a name");
+    let token = lockyard_api::FencingToken::from_server(1).expect("small");
+    for overtaken in [false, true] {
+        let found = other.read(&name).await.expect("memory answers");
+        late.link().silence();
+        let sent = late.write(&name, b"late", token, found.version);
+        let given_up = async {
+            settle().await;
+            clock.advance(TTL);
+        };
+        let (answer, ()) = tokio::join!(sent, given_up);
+        let error = answer.expect_err("no answer");
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unreachable, Outcome::Unknown));
+        if overtaken {
+            let written = other.write(&name, b"other", token, found.version).await.expect("memory answers");
+            assert!(matches!(written, Write::Written { .. }));
+        }
+        late.link().heal();
+        let value = other.read(&name).await.expect("memory answers").value.expect("written");
+        assert_eq!(value == b"late", !overtaken);
+    }
 }

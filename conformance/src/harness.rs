@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard_api::{Claim, DistributedLock, LockName, Result, async_trait};
+use lockyard_api::{Claim, DistributedLock, FencedRegister, LockName, Result, async_trait};
 
 /// One client of the backend under test.
 #[derive(Debug, Clone)]
@@ -42,6 +42,30 @@ impl Client {
     #[must_use]
     pub fn own<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.own.as_deref()?.downcast_ref()
+    }
+}
+
+/// One client of the fenced register of the backend under test.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RegisterClient {
+    /// The client.
+    pub register: Arc<dyn FencedRegister>,
+    /// Its way to the server, where the harness can disturb it.
+    pub link: Option<Arc<dyn Link>>,
+}
+
+impl RegisterClient {
+    /// A client whose link cannot be disturbed.
+    pub fn new(register: impl FencedRegister) -> Self {
+        Self { register: Arc::new(register), link: None }
+    }
+
+    /// The client with a link that can be disturbed.
+    #[must_use]
+    pub fn with_link(mut self, link: Arc<dyn Link>) -> Self {
+        self.link = Some(link);
+        self
     }
 }
 
@@ -88,6 +112,17 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
 
     /// A new client of the same server in another namespace. `None` when there are no namespaces.
     async fn connect_in(&self, _namespace: &str) -> Result<Option<Client>> {
+        Ok(None)
+    }
+
+    /// A new client of the backend's fenced register, in the harness's namespace and through a link of its own where there
+    /// are links. `None` when the backend has none.
+    async fn register(&self) -> Result<Option<RegisterClient>> {
+        Ok(None)
+    }
+
+    /// As [`Harness::register`], in another namespace: the one that [`Harness::connect_in`] makes of this word.
+    async fn register_in(&self, _namespace: &str) -> Result<Option<RegisterClient>> {
         Ok(None)
     }
 

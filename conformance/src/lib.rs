@@ -45,7 +45,7 @@ mod timing;
 
 pub use check::{Check, CheckFuture, Reach};
 pub use context::Context;
-pub use harness::{Client, Fault, Harness, Link};
+pub use harness::{Client, Fault, Harness, Link, RegisterClient};
 pub use result::{CheckOutcome, CheckResult};
 pub use runner::{NoHarness, Runner, main};
 pub use stop::{Checked, Stop};

@@ -4,6 +4,8 @@
 mod harness;
 #[path = "mutants/mutant.rs"]
 mod mutant;
+#[path = "mutants/register.rs"]
+mod register;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -84,7 +86,17 @@ async fn faults_of_ownership() {
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_of_tokens_and_names() {
     each_fails_exactly(&[
-        (Fault::TokenReused, Fifo, Lease, &["frontend::tokens_rise", "token::rises", "token::rises_in_contention"]),
+        (
+            Fault::TokenReused,
+            Fifo,
+            Lease,
+            &[
+                "frontend::tokens_rise",
+                "register::paused_holder_is_refused",
+                "token::rises",
+                "token::rises_in_contention",
+            ],
+        ),
         (Fault::WaiterDrawsToken, Fifo, Lease, &["token::waiter_draws_none"]),
         (Fault::RepeatDrawsToken, Fifo, Lease, &["repeat::same_token"]),
         (Fault::NameIsCut, Fifo, Lease, &["name::differ"]),
@@ -107,6 +119,7 @@ async fn faults_of_time() {
                 "lease::fixed_ends",
                 "lease::not_late",
                 "loss::renew_after_takeover",
+                "register::paused_holder_is_refused",
                 "wake::dead_holder",
             ],
         ),
@@ -135,6 +148,7 @@ async fn faults_of_waiting() {
                 "frontend::late_release_spares_the_next",
                 "hung::holder_loses",
                 "hung::waiter_does_not_block_for_long",
+                "register::paused_holder_is_refused",
                 "wake::dead_holder",
                 "wake::lost_wakeup",
             ],
@@ -160,7 +174,7 @@ async fn faults_of_waiting() {
         ),
         (Fault::DropGivesUpPlace, Fifo, Lease, &["wait::dropped_wait_keeps_place"]),
         (Fault::WaitHoldsTheConnection, Fifo, Lease, &["wait::parked_wait_blocks_nobody"]),
-        (Fault::WakeIsTakenForGrant, Fifo, Lease, &["hung::holder_loses"]),
+        (Fault::WakeIsTakenForGrant, Fifo, Lease, &["hung::holder_loses", "register::paused_holder_is_refused"]),
         (Fault::FullQueueAdmits, Fifo, Lease, &["exclusion::many_contend"]),
     ])
     .await;
@@ -178,6 +192,8 @@ async fn faults_of_answers_and_sessions() {
                 "outcome::swallowed_release",
                 "outcome::swallowed_reply",
                 "outcome::unreachable_is_unknown",
+                "register::silence_is_unknown",
+                "register::swallowed_reply",
             ],
         ),
         (Fault::LostRequestIsRepeated, Fifo, Lease, &["release::delayed_request"]),
@@ -187,7 +203,7 @@ async fn faults_of_answers_and_sessions() {
             Lease,
             &["hung::holder_loses", "loss::renew_after_takeover", "loss::restart_is_told", "loss::revoked"],
         ),
-        (Fault::DurableIsClaimed, Fifo, Lease, &["token::rises_across_restart"]),
+        (Fault::DurableIsClaimed, Fifo, Lease, &["register::survives_restart", "token::rises_across_restart"]),
         (Fault::RestartSafeIsClaimed, Fifo, Lease, &["lease::kept_over_restart"]),
         (Fault::KindIsIgnored, Fifo, Lease, &["outcome::unsupported_kind"]),
         (Fault::StaleSessionIsTaken, Fifo, Session, &["repeat::later_session", "stale::no_grant_from_earlier_session"]),
@@ -197,6 +213,48 @@ async fn faults_of_answers_and_sessions() {
             Session,
             &["frontend::renewal_keeps", "loss::restart_is_told", "loss::revoked", "loss::session"],
         ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_registers() {
+    each_fails_exactly(&[
+        (Fault::RegisterFreshIsNotEmpty, Fifo, Lease, &["register::fresh_is_empty", "register::too_long_is_refused"]),
+        (Fault::RegisterIsText, Fifo, Lease, &["register::keeps_every_byte"]),
+        (Fault::RegisterCutsValues, Fifo, Lease, &["register::too_long_is_refused"]),
+        (
+            Fault::RegisterIgnoresToken,
+            Fifo,
+            Lease,
+            &["register::paused_holder_is_refused", "register::stale_token_is_refused"],
+        ),
+        (
+            Fault::RegisterIgnoresVersion,
+            Fifo,
+            Lease,
+            &["register::fresh_is_empty", "register::one_writer_a_version", "register::version_conflict"],
+        ),
+        (Fault::RegisterConflictComesFirst, Fifo, Lease, &["register::paused_holder_is_refused"]),
+        (Fault::RegisterWritesInTwoSteps, Fifo, Lease, &["register::one_writer_a_version"]),
+        (
+            Fault::RegisterWantsGreaterToken,
+            Fifo,
+            Lease,
+            &[
+                "register::equal_token_is_accepted",
+                "register::keeps_every_byte",
+                "register::one_writer_a_version",
+                "register::silence_is_unknown",
+                "register::survives_reconnect",
+                "register::swallowed_reply",
+                "register::version_conflict",
+            ],
+        ),
+        (Fault::RegisterNameIsCut, Fifo, Lease, &["register::names_apart"]),
+        (Fault::RegisterNamespaceIsGlued, Fifo, Lease, &["register::namespaces_apart"]),
+        (Fault::RegisterIsTheLocks, Fifo, Lease, &["register::beside_its_lock"]),
+        (Fault::RegisterEndsWithItsClient, Fifo, Lease, &["register::survives_reconnect"]),
     ])
     .await;
 }

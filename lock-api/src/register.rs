@@ -123,6 +123,31 @@ impl Fenced {
         Err(Error::new(ErrorKind::InvalidValue, message).not_applied())
     }
 
+    /// Token and value as one text, for servers that keep one value a key: the token in 20 digits, so that texts compare
+    /// as tokens do, a space, and the value.
+    #[must_use]
+    pub fn encode(value: &[u8], token: FencingToken) -> Vec<u8> {
+        let mut text = format!("{:020} ", token.get()).into_bytes();
+        text.extend_from_slice(value);
+        text
+    }
+
+    /// The reverse of [`Fenced::encode`], with the version that the server keeps beside it.
+    ///
+    /// # Errors
+    /// `Protocol` for what is no such text.
+    pub fn decode(text: &[u8], version: Version) -> Result<Self> {
+        let parts = text.split_at_checked(20).filter(|(digits, _)| digits.iter().all(u8::is_ascii_digit));
+        let number = parts.and_then(|(digits, _)| std::str::from_utf8(digits).ok()?.parse().ok());
+        match (number, parts.and_then(|(_, rest)| rest.strip_prefix(b" "))) {
+            (Some(number), Some(value)) => Ok(Self::new(value.to_vec(), FencingToken::new(number)?, version)),
+            _ => Err(Error::new(
+                ErrorKind::Protocol,
+                "what is stored there is no register of lockyard: another program uses the place, choose another namespace",
+            )),
+        }
+    }
+
     /// Why a write is refused that has this token and expects this version; `None` when it is accepted. The rule of
     /// the contract, for backends that decide in their own process and for those that are told what is stored.
     #[must_use]
@@ -214,6 +239,25 @@ mod tests {
         assert_eq!(Fenced::absent().refusal(token(0), Version::ABSENT), None);
         let conflict = Some(Write::Conflict { version: Version::ABSENT });
         assert_eq!(Fenced::absent().refusal(token(9), Version::new(1)), conflict);
+    }
+
+    #[test]
+    fn texts_read_back_and_compare_as_tokens() {
+        let token = |number| FencingToken::new(number).expect("small");
+        for value in [&b""[..], b" ", b"x\0\xff"] {
+            let fenced = Fenced::new(value.to_vec(), token(768), Version::new(3));
+            assert_eq!(Fenced::decode(&Fenced::encode(value, token(768)), Version::new(3)).expect("its own"), fenced);
+        }
+        assert!(Fenced::encode(b"~", token(9)) < Fenced::encode(b"", token(10)));
+        for bad in [
+            &b""[..],
+            b"00000000000000000768",
+            b"00000000000000000768x",
+            b"+0000000000000000768 ",
+            b"99999999999999999999 ",
+        ] {
+            assert_eq!(Fenced::decode(bad, Version::new(1)).expect_err("no register").kind(), ErrorKind::Protocol);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod loss;
 mod name;
 mod outcome;
 mod owner;
+mod register;
 mod release;
 mod repeat;
 mod stale;
@@ -46,6 +47,7 @@ pub(crate) fn up_to(version: u32) -> Vec<Check> {
         leave::checks(),
         release::checks(),
         token::checks(),
+        register::checks(),
         lease::checks(),
         loss::checks(),
         stale::checks(),

@@ -9,8 +9,12 @@ use crate::{Checked, Client, Context, Stop};
 
 checks! { 13 name: differ, namespaces }
 
+/// Pairs of namespace and name that are one text when the two are only put together.
+pub(super) const PAIRS: &[(&str, &str)] =
+    &[("", "bc"), ("b", "c"), ("", "b.c"), (".b", "c"), ("", "b-c"), ("-b", "c"), ("", "b_c"), ("_b", "c"), ("", "c")];
+
 /// Names that encodings, prefixes, folding or limits may take for one another.
-fn names() -> Vec<String> {
+pub(super) fn names() -> Vec<String> {
     let long = "x".repeat(LockName::MAX_BYTES - 1);
     let mut names: Vec<String> = [
         "a",
@@ -86,18 +90,7 @@ async fn differ(ctx: &Context) -> Checked {
 async fn namespaces(ctx: &Context) -> Checked {
     let tag = format!("{:08x}", fastrand::u32(..));
     let mut holds = Vec::new();
-    // Pairs that are one text when namespace and name are only put together.
-    for (namespace, name) in [
-        ("", "bc"),
-        ("b", "c"),
-        ("", "b.c"),
-        (".b", "c"),
-        ("", "b-c"),
-        ("-b", "c"),
-        ("", "b_c"),
-        ("_b", "c"),
-        ("", "c"),
-    ] {
+    for (namespace, name) in PAIRS {
         let namespace = format!("a{tag}{namespace}");
         let client = ctx.harness().connect_in(&namespace).await?;
         let client = client.ok_or_else(|| Stop::ignored("the harness has no namespaces"))?;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard_api::{Claim, DistributedLock, LockName, Namespace, Queueing, Result, async_trait};
-use lockyard_conformance::{Client, Fault as Made, Harness};
+use lockyard_conformance::{Client, Fault as Made, Harness, RegisterClient};
 use lockyard_memory::testing::MemoryHarness;
-use lockyard_memory::{MemoryLiveness, MemoryLock};
+use lockyard_memory::{MemoryLiveness, MemoryLock, MemoryRegister};
 
 use crate::mutant::{Fault, Mutant, Shared};
+use crate::register::RegisterMutant;
 
 #[derive(Debug)]
 pub(crate) struct MutantHarness {
@@ -27,6 +28,11 @@ impl MutantHarness {
         let mutant = Mutant::new(inner.clone(), self.fault, namespace, Arc::clone(&self.shared));
         Client::new(mutant).with_own(inner).with_link(link)
     }
+
+    fn register_client(&self, inner: MemoryRegister, namespace: &str) -> RegisterClient {
+        let link = Arc::clone(inner.link());
+        RegisterClient::new(RegisterMutant::new(inner, self.inner.client(), self.fault, namespace)).with_link(link)
+    }
 }
 
 #[async_trait]
@@ -40,6 +46,19 @@ impl Harness for MutantHarness {
             return Ok(Some(self.client(self.inner.client(), namespace)));
         }
         Ok(Some(self.client(self.inner.client_in(Namespace::new(namespace)?), "")))
+    }
+
+    async fn register(&self) -> Result<Option<RegisterClient>> {
+        Ok(Some(self.register_client(self.inner.register_client(Namespace::default()), "")))
+    }
+
+    async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
+        if self.fault == Fault::RegisterNamespaceIsGlued {
+            let inner = self.inner.register_client(Namespace::default());
+            return Ok(Some(self.register_client(inner, namespace)));
+        }
+        let inner = self.inner.register_client(Namespace::new(namespace)?);
+        Ok(Some(self.register_client(inner, "")))
     }
 
     fn ttl(&self) -> Duration {

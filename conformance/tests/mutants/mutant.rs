@@ -46,6 +46,18 @@ pub(crate) enum Fault {
     LostRequestIsRepeated,
     StaleSessionIsTaken,
     SessionLossIsSilent,
+    RegisterFreshIsNotEmpty,
+    RegisterIsText,
+    RegisterCutsValues,
+    RegisterIgnoresToken,
+    RegisterIgnoresVersion,
+    RegisterWantsGreaterToken,
+    RegisterConflictComesFirst,
+    RegisterWritesInTwoSteps,
+    RegisterNameIsCut,
+    RegisterNamespaceIsGlued,
+    RegisterIsTheLocks,
+    RegisterEndsWithItsClient,
 }
 
 /// What the wrong clients of one server share.
