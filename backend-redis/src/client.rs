@@ -121,7 +121,7 @@ impl Client {
         let since = self.session.now();
         let connection = self.session.connection(since).await?;
         let keys = self.keys.of(name);
-        match self.session.run(&connection, since, &INSPECTING, &keys, &[]).await?.value {
+        match self.session.run(&connection, since, &INSPECTING, &keys, &[""; 0]).await?.value {
             Value::ServerError(refused) => Err(self.refused(&refused, &keys).into()),
             value => reply::holder(&value).ok_or_else(|| error::unexpected("an inspection").into()),
         }

@@ -54,6 +54,10 @@ impl LockKeys {
         &self.braced[1..self.lock]
     }
 
+    pub(crate) fn register(&self) -> String {
+        format!("{}register", self.braced)
+    }
+
     /// Calls `each` with the four keys: lock, token, queue, meta.
     pub(crate) fn for_each(&self, mut each: impl FnMut(&str)) {
         each(self.lock());
@@ -82,15 +86,22 @@ mod tests {
     fn all(namespace: &str, name: &str) -> Vec<String> {
         let keys = Keys::new(&Namespace::new(namespace).expect("a namespace"));
         let mut all = Vec::new();
-        keys.of(&LockName::new(name).expect("a name")).for_each(|key| all.push(key.to_owned()));
+        let keys = keys.of(&LockName::new(name).expect("a name"));
+        keys.for_each(|key| all.push(key.to_owned()));
+        all.push(keys.register());
         all
     }
 
     #[test]
     fn the_lock_key_is_what_other_clients_use() {
         let keys = all("lockyard", "job:sync");
-        let expected =
-            ["lockyard:job:sync", "{lockyard:job:sync}:token", "{lockyard:job:sync}:queue", "{lockyard:job:sync}:meta"];
+        let expected = [
+            "lockyard:job:sync",
+            "{lockyard:job:sync}:token",
+            "{lockyard:job:sync}:queue",
+            "{lockyard:job:sync}:meta",
+            "{lockyard:job:sync}:register",
+        ];
         assert_eq!(keys, expected);
         assert_eq!(all("", "job")[0], "job");
         assert_eq!(all("", "{job}")[0], "%7Bjob%7D");

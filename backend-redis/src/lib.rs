@@ -13,6 +13,7 @@ mod connect;
 mod error;
 mod keys;
 mod lock;
+mod register;
 mod reply;
 pub mod scripts;
 mod server;
@@ -24,3 +25,4 @@ pub mod testing;
 
 pub use config::RedisConfig;
 pub use lock::RedisLock;
+pub use register::RedisRegister;

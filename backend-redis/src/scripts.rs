@@ -7,8 +7,10 @@
 //! | [`release`] | lock, token, queue, meta | owner | 1 held · 2 waited · 0 had nothing |
 //! | [`renew`] | lock | owner, ttl in ms | 1 renewed · 0 lost |
 //! | [`inspect`] | lock, token, queue, meta | | nothing, or a list |
+//! | [`register_read`] | register | | nothing, or a list: value, token, version |
+//! | [`register_write`] | register | value, token, expected version | list: 0 and the new version, written · 1 and the stored token, stale · 2 and the stored version, conflict |
 //!
-//! The keys of the name `n` in the namespace `s` are `s:n`, `{s:n}:token`, `{s:n}:queue`, `{s:n}:meta`.
+//! The keys of the name `n` in the namespace `s` are `s:n`, `{s:n}:token`, `{s:n}:queue`, `{s:n}:meta`, `{s:n}:register`.
 //!
 //! Source: <https://redis.io/docs/latest/develop/interact/programmability/eval-intro/>.
 
@@ -20,6 +22,8 @@ const ACQUIRE: &str = concat!(include_str!("lua/grant.lua"), include_str!("lua/a
 const RELEASE: &str = concat!(include_str!("lua/grant.lua"), include_str!("lua/release.lua"));
 const RENEW: &str = include_str!("lua/renew.lua");
 const INSPECT: &str = include_str!("lua/inspect.lua");
+const REGISTER_READ: &str = include_str!("lua/register_read.lua");
+const REGISTER_WRITE: &str = include_str!("lua/register_write.lua");
 
 /// The channels that clients listen to begin with this.
 pub const CHANNEL_PREFIX: &str = "lockyard:wake:";
@@ -48,11 +52,33 @@ pub const fn inspect() -> &'static str {
     INSPECT
 }
 
+/// Tells what a register holds.
+#[must_use]
+pub const fn register_read() -> &'static str {
+    REGISTER_READ
+}
+
+/// Writes a register, unless token or version are against it.
+#[must_use]
+pub const fn register_write() -> &'static str {
+    REGISTER_WRITE
+}
+
+/// The keys that a script is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Only the lock itself.
+    Lock,
+    /// All four keys of a lock.
+    All,
+    /// The register of the name.
+    Register,
+}
+
 /// A script with its digest, by which the server knows it after the first call.
 pub(crate) struct Known {
     pub(crate) text: &'static str,
-    /// All four keys of a lock, or only the lock itself.
-    pub(crate) needs_all_keys: bool,
+    pub(crate) keys: Of,
     digest: LazyLock<String>,
 }
 
@@ -63,16 +89,14 @@ impl Known {
 }
 
 macro_rules! known {
-    ($text:ident, $needs_all_keys:literal) => {
-        Known {
-            text: $text,
-            needs_all_keys: $needs_all_keys,
-            digest: LazyLock::new(|| Script::new($text).get_hash().to_owned()),
-        }
+    ($text:ident, $keys:ident) => {
+        Known { text: $text, keys: Of::$keys, digest: LazyLock::new(|| Script::new($text).get_hash().to_owned()) }
     };
 }
 
-pub(crate) static ACQUIRING: Known = known!(ACQUIRE, true);
-pub(crate) static RELEASING: Known = known!(RELEASE, true);
-pub(crate) static RENEWING: Known = known!(RENEW, false);
-pub(crate) static INSPECTING: Known = known!(INSPECT, true);
+pub(crate) static ACQUIRING: Known = known!(ACQUIRE, All);
+pub(crate) static RELEASING: Known = known!(RELEASE, All);
+pub(crate) static RENEWING: Known = known!(RENEW, Lock);
+pub(crate) static INSPECTING: Known = known!(INSPECT, All);
+pub(crate) static REGISTER_READING: Known = known!(REGISTER_READ, Register);
+pub(crate) static REGISTER_WRITING: Known = known!(REGISTER_WRITE, Register);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockyard_api::{ErrorKind, Moment};
-use redis::{Client, Cmd, Value};
+use redis::{Client, Cmd, ToRedisArgs, Value};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -17,7 +17,7 @@ use crate::RedisConfig;
 use crate::connect::{self, Connection};
 use crate::error::{self, Failure};
 use crate::keys::LockKeys;
-use crate::scripts::Known;
+use crate::scripts::{Known, Of};
 use crate::waiters::Waiters;
 
 /// The first and the longest pause before a connection is tried again; it doubles in between.
@@ -100,13 +100,13 @@ impl Session {
     ///
     /// # Errors
     /// As the server or the network has it; an error that the server answered is in the value.
-    pub(crate) async fn run(
+    pub(crate) async fn run<A: ToRedisArgs + Sync>(
         &self,
         connection: &Connection,
         since: Moment,
         script: &Known,
         keys: &LockKeys,
-        args: &[&str],
+        args: &[A],
     ) -> Result<Answer, Failure> {
         let mut sent = self.now();
         let mut value = self.send(connection, since, &command("EVALSHA", script.digest(), script, keys, args)).await?;
@@ -261,19 +261,25 @@ fn pause(failures: u32) -> Duration {
     longest.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
 }
 
-fn command(verb: &str, text: &str, script: &Known, keys: &LockKeys, args: &[&str]) -> Cmd {
+fn command<A: ToRedisArgs>(verb: &str, text: &str, script: &Known, keys: &LockKeys, args: &[A]) -> Cmd {
     let mut command = Cmd::with_capacity(8 + args.len(), 512 + text.len());
     command.arg(verb).arg(text);
-    if script.needs_all_keys {
-        command.arg("4");
-        keys.for_each(|key| {
-            command.arg(key);
-        });
-    } else {
-        command.arg("1").arg(keys.lock());
+    match script.keys {
+        Of::All => {
+            command.arg("4");
+            keys.for_each(|key| {
+                command.arg(key);
+            });
+        }
+        Of::Lock => {
+            command.arg("1").arg(keys.lock());
+        }
+        Of::Register => {
+            command.arg("1").arg(keys.register());
+        }
     }
     for arg in args {
-        command.arg(*arg);
+        command.arg(arg);
     }
     command
 }

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Error, ErrorKind, LockName, Namespace, Owner, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness};
+use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness, RegisterClient};
 use lockyard_testbed::{FaultError, Mode, Options, Proxy, Server, Service, StartError};
 use redis::aio::MultiplexedConnection;
 
 use crate::keys::Keys;
-use crate::{RedisConfig, RedisLock, connect, reply};
+use crate::{RedisConfig, RedisLock, RedisRegister, connect, reply};
 
 /// A Redis server and the faults that it can make.
 #[derive(Debug)]
@@ -89,6 +89,12 @@ impl RedisHarness {
     /// # Cancel safety
     /// Dropped, it leaves nothing.
     pub async fn connect_through_proxy(&self) -> Result<(RedisLock, Arc<Proxy>)> {
+        let (config, proxy) = self.proxied().await?;
+        Ok((RedisLock::connect(config).await?, proxy))
+    }
+
+    /// A new proxy before the server, and how a client connects through it.
+    async fn proxied(&self) -> Result<(RedisConfig, Arc<Proxy>)> {
         let Some(server) = &self.server else {
             return Err(Error::unsupported("a server of somebody else is reached directly"));
         };
@@ -98,7 +104,21 @@ impl RedisHarness {
         let mut config = self.config();
         config.host = proxy.addr().ip().to_string();
         config.port = proxy.addr().port();
-        Ok((RedisLock::connect(config).await?, Arc::new(proxy)))
+        Ok((config, Arc::new(proxy)))
+    }
+
+    fn keep(&self, proxy: &Arc<Proxy>) {
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(proxy));
+    }
+
+    /// How a client in another namespace connects.
+    fn config_in(&self, namespace: &str) -> Result<RedisConfig> {
+        // On a server of somebody else everything stays below the harness's namespace, which is a prefix of this one.
+        let namespace = match self.server {
+            Some(_) => namespace.to_owned(),
+            None => format!("{}-{namespace}", self.config.namespace),
+        };
+        Ok(self.config().namespace(Namespace::new(namespace)?))
     }
 
     /// A connection of its own, beside those of the clients.
@@ -168,18 +188,26 @@ impl Harness for RedisHarness {
             return Ok(Client::new(RedisLock::connect(self.config()).await?));
         }
         let (lock, proxy) = self.connect_through_proxy().await?;
-        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&proxy));
+        self.keep(&proxy);
         Ok(Client::new(lock).with_link(Arc::new(ProxyLink(proxy))))
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
-        // On a server of somebody else everything stays below the harness's namespace, which is a prefix of this one.
-        let namespace = match self.server {
-            Some(_) => namespace.to_owned(),
-            None => format!("{}-{namespace}", self.config.namespace),
-        };
-        let config = self.config().namespace(Namespace::new(namespace)?);
-        Ok(Some(Client::new(RedisLock::connect(config).await?)))
+        Ok(Some(Client::new(RedisLock::connect(self.config_in(namespace)?).await?)))
+    }
+
+    async fn register(&self) -> Result<Option<RegisterClient>> {
+        if self.server.is_none() {
+            return Ok(Some(RegisterClient::new(RedisRegister::connect(self.config()).await?)));
+        }
+        let (config, proxy) = self.proxied().await?;
+        self.keep(&proxy);
+        let register = RedisRegister::connect(config).await?;
+        Ok(Some(RegisterClient::new(register).with_link(Arc::new(ProxyLink(proxy)))))
+    }
+
+    async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
+        Ok(Some(RegisterClient::new(RedisRegister::connect(self.config_in(namespace)?).await?)))
     }
 
     fn op_timeout(&self) -> Duration {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lockyard_api::{Attempt, Claim, DistributedLock, LockName, Release};
-use lockyard_redis::RedisLock;
+use lockyard_api::{Attempt, Claim, DistributedLock, FencedRegister, FencingToken, LockName, Release, Version, Write};
 use lockyard_redis::testing::RedisHarness;
+use lockyard_redis::{RedisLock, RedisRegister};
 use lockyard_testbed::{Options, Server};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -61,4 +61,24 @@ async fn the_first_contention_subscribes_and_later_ones_do_not() {
     // The hand-over needs no request of the waiter.
     let (handed, _) = requests(server, async { tokio::join!(b.wait(&waiter), a.release(&holder)) }).await;
     assert_eq!(handed, [("evalsha".to_owned(), 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_register_is_one_request_each_way() {
+    let harness = counting().await;
+    let server = harness.server().expect("our own");
+    let register = RedisRegister::connect(harness.config()).await.expect("connects");
+    let (name, token) = (LockName::new("seen").expect("a name"), FencingToken::new(768).expect("small"));
+    let first = register.write(&name, b"1", token, Version::ABSENT).await.expect("an answer");
+    assert!(matches!(first, Write::Written { .. }), "{first:?}");
+    let _ = register.read(&name).await.expect("an answer");
+    let (read, found) = requests(server, register.read(&name)).await;
+    assert_eq!(read, [("evalsha".to_owned(), 1)]);
+    let version = found.expect("an answer").version;
+    for (token, expected) in
+        [(token, Version::ABSENT), (FencingToken::new(0).expect("small"), version), (token, version)]
+    {
+        let (write, answer) = requests(server, register.write(&name, b"2", token, expected)).await;
+        assert_eq!(write, [("evalsha".to_owned(), 1)], "{answer:?}");
+    }
 }
