@@ -33,6 +33,7 @@ mod locking;
 mod mailbox;
 mod opener;
 mod own;
+mod register;
 mod registry;
 mod row;
 mod schema;
@@ -46,3 +47,4 @@ mod wire;
 
 pub use config::{Mode, PostgresConfig};
 pub use lock::PostgresLock;
+pub use register::PostgresRegister;

@@ -32,14 +32,22 @@ impl Schema {
     }
 
     /// Creates what `mode` needs unless it is there.
-    ///
-    /// Looked at first: a user without the right to create may use what its owner created.
     pub(crate) async fn create(&self, control: &Control, mode: Mode) -> Result<()> {
         let objects = match mode {
             Mode::Advisory => &["token"][..],
             Mode::Row => &["token", "row"],
             Mode::Lease => &["token", "lease", "waiter", "take_lease_1", "give_lease_1"],
         };
+        self.create_unless(control, objects).await
+    }
+
+    /// Creates what registers need unless it is there.
+    pub(crate) async fn create_register(&self, control: &Control) -> Result<()> {
+        self.create_unless(control, &["token", "register", "write_register_1"]).await
+    }
+
+    /// Looked at first: a user without the right to create may use what its owner created.
+    async fn create_unless(&self, control: &Control, objects: &[&str]) -> Result<()> {
         let there = |object: &&str| {
             let name = quoted(&self.name(object));
             format!("(to_regclass({name}) IS NOT NULL OR to_regproc({name}) IS NOT NULL)")

@@ -15,6 +15,7 @@ pub(crate) enum Value {
     MaybeText(Option<Arc<str>>),
     Int(i32),
     Big(i64),
+    Bytes(Arc<[u8]>),
 }
 
 /// A statement and the values of `$1`, `$2`, …
@@ -37,6 +38,7 @@ impl Sentence {
                         Value::MaybeText(text) => query.bind(text.clone()),
                         Value::Int(number) => query.bind(*number),
                         Value::Big(number) => query.bind(*number),
+                        Value::Bytes(bytes) => query.bind(bytes.to_vec()),
                     };
                 }
                 query.fetch_one(connection).await
@@ -70,6 +72,11 @@ fn write_value(text: &mut String, value: &Value) {
         Value::MaybeText(None) => write!(text, "NULL::text"),
         Value::Int(number) => write!(text, "({number})::int4"),
         Value::Big(number) => write!(text, "({number})::int8"),
+        // Needs no quoting but that of its backslash.
+        Value::Bytes(bytes) => {
+            text.push_str("$q$\\x");
+            bytes.iter().try_for_each(|byte| write!(text, "{byte:02x}")).and_then(|()| write!(text, "$q$::bytea"))
+        }
     };
 }
 
@@ -90,10 +97,16 @@ mod tests {
     #[test]
     fn values_are_written_in_their_places() {
         let sentence = Sentence {
-            sql: "SELECT $2, $1, $3, $10".into(),
-            values: vec![Value::Text("a'b\\".into()), Value::Big(-5), Value::MaybeText(None)],
+            sql: "SELECT $2, $1, $3, $4, $10".into(),
+            values: vec![
+                Value::Text("a'b\\".into()),
+                Value::Big(-5),
+                Value::MaybeText(None),
+                Value::Bytes([0, 0xff].as_slice().into()),
+            ],
         };
-        assert_eq!(sentence.written_out(), "SELECT (-5)::int8, $q$a'b\\$q$::text, NULL::text, $10");
+        let right = "SELECT (-5)::int8, $q$a'b\\$q$::text, NULL::text, $q$\\x00ff$q$::bytea, $10";
+        assert_eq!(sentence.written_out(), right);
     }
 
     #[test]

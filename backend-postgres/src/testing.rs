@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard_api::{Claim, Error, ErrorKind, LockName, Namespace, Owner, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness};
+use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness, RegisterClient};
 use lockyard_testbed::{FaultError, Options, Proxy, Server, Service, StartError};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 use crate::config::{Mode, PostgresConfig};
 use crate::key::Key;
 use crate::schema::Schema;
-use crate::{PostgresLock, error};
+use crate::{PostgresLock, PostgresRegister, error};
 
 /// A Postgres server, a mode, and the faults that can be made.
 #[derive(Debug)]
@@ -105,7 +105,14 @@ impl PostgresHarness {
     ///
     /// # Cancel safety
     /// Dropped, it leaves nothing.
-    pub async fn client_through_proxy(&self, mut config: PostgresConfig) -> Result<(PostgresLock, String, Arc<Proxy>)> {
+    pub async fn client_through_proxy(&self, config: PostgresConfig) -> Result<(PostgresLock, String, Arc<Proxy>)> {
+        let (config, proxy) = self.proxied(config).await?;
+        let (lock, name) = self.client(config).await?;
+        Ok((lock, name, proxy))
+    }
+
+    /// A new proxy before the server, and this configuration through it.
+    async fn proxied(&self, mut config: PostgresConfig) -> Result<(PostgresConfig, Arc<Proxy>)> {
         let Some(server) = &self.server else {
             return Err(Error::unsupported("a server of somebody else is reached directly"));
         };
@@ -113,8 +120,19 @@ impl PostgresHarness {
             .await
             .map_err(|e| Error::new(ErrorKind::Capacity, "no port for a proxy").with_source(e).not_applied())?;
         config.server = config.server.host(&proxy.addr().ip().to_string()).port(proxy.addr().port());
-        let (lock, name) = self.client(config).await?;
-        Ok((lock, name, Arc::new(proxy)))
+        Ok((config, Arc::new(proxy)))
+    }
+
+    /// How a client in another namespace connects.
+    fn config_in(&self, namespace: &str) -> Result<PostgresConfig> {
+        // On a server of somebody else everything stays below the harness's namespace, which is a prefix of this one.
+        let namespace = match self.server {
+            Some(_) => namespace.to_owned(),
+            None => format!("{}-{namespace}", self.config.options.namespace),
+        };
+        let mut config = self.config();
+        config.options_mut().namespace = Namespace::new(namespace)?;
+        Ok(config)
     }
 
     /// A connection beside those of the clients.
@@ -137,7 +155,7 @@ impl PostgresHarness {
     /// # Cancel safety
     /// Dropped, some rows may be left.
     pub async fn clean_up(&self) -> Result<()> {
-        for table in ["lease", "waiter", "row"] {
+        for table in ["lease", "waiter", "row", "register"] {
             let sql = format!("DELETE FROM {{schema}}.{table} WHERE starts_with(namespace, $1)");
             let sql = Schema::from(&self.config).fill(&sql);
             let delete = sqlx::query(AssertSqlSafe(sql)).bind(self.config.options.namespace.as_str());
@@ -201,15 +219,21 @@ impl Harness for PostgresHarness {
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
-        // On a server of somebody else everything stays below the harness's namespace, which is a prefix of this one.
-        let namespace = match self.server {
-            Some(_) => namespace.to_owned(),
-            None => format!("{}-{namespace}", self.config.options.namespace),
-        };
-        let mut config = self.config();
-        config.options_mut().namespace = Namespace::new(namespace)?;
-        let (lock, name) = self.client(config).await?;
+        let (lock, name) = self.client(self.config_in(namespace)?).await?;
         Ok(Some(Client::new(lock).with_own(name)))
+    }
+
+    async fn register(&self) -> Result<Option<RegisterClient>> {
+        if self.server.is_none() {
+            return Ok(Some(RegisterClient::new(PostgresRegister::connect(self.config()).await?)));
+        }
+        let (config, proxy) = self.proxied(self.config()).await?;
+        let register = PostgresRegister::connect(config).await?;
+        Ok(Some(RegisterClient::new(register).with_link(Arc::new(ProxyLink(proxy)))))
+    }
+
+    async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
+        Ok(Some(RegisterClient::new(PostgresRegister::connect(self.config_in(namespace)?).await?)))
     }
 
     fn op_timeout(&self) -> Duration {

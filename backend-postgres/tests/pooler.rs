@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockyard_api::{DistributedLock, ErrorKind, Release, Renewal, Waking};
-use lockyard_postgres::{Mode, PostgresConfig, PostgresLock};
+use lockyard_api::{DistributedLock, ErrorKind, FencedRegister, FencingToken, Release, Renewal, Waking, Write};
+use lockyard_postgres::{Mode, PostgresConfig, PostgresLock, PostgresRegister};
 use lockyard_testbed::timing;
 use tokio::task::JoinSet;
 
@@ -117,6 +117,39 @@ async fn sessions_refuse_and_leases_work(settings: &str) -> Checked {
     let held = claim(&name);
     granted(&direct, &held).await?;
     busy(&PostgresLock::connect(pooler.config(Mode::Lease)?).await?, &claim(&name)).await?;
+    registers_work(&pooler, &PostgresRegister::connect(harness.config()).await?).await
+}
+
+/// Also where statements meet another process each, and with bytes that no text holds.
+async fn registers_work(pooler: &Pooler, direct: &PostgresRegister) -> Checked {
+    let (name, token) = (name(), FencingToken::from_server(1)?);
+    let mut writers = JoinSet::new();
+    for writer in 0..4_u8 {
+        let register = PostgresRegister::connect(pooler.config(Mode::Advisory)?).await?;
+        let name = name.clone();
+        writers.spawn(async move {
+            for _ in 0..10 {
+                loop {
+                    let found = register.read(&name).await?;
+                    let mut value = found.value.unwrap_or_default();
+                    value.extend([0, writer, 0xff, b'\'']);
+                    if let Write::Written { .. } = register.write(&name, &value, token, found.version).await? {
+                        break;
+                    }
+                }
+            }
+            Checked::Ok(())
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended??;
+    }
+    let found = direct.read(&name).await?;
+    let value = found.value.ok_or("it was written")?;
+    for writer in 0..4 {
+        let own = value.chunks(4).filter(|chunk| *chunk == [0, writer, 0xff, b'\'']).count();
+        assert_eq!(own, 10, "writer {writer} of {value:?}");
+    }
     Ok(())
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lockyard_api::{Attempt, Claim, DistributedLock, LockName, Release};
+use lockyard_api::{Attempt, Claim, DistributedLock, FencedRegister, FencingToken, LockName, Release, Version, Write};
 use lockyard_postgres::testing::PostgresHarness;
-use lockyard_postgres::{Mode, PostgresConfig};
+use lockyard_postgres::{Mode, PostgresConfig, PostgresRegister};
 use lockyard_testbed::{Options, Requests};
 
 mod support;
@@ -63,5 +63,28 @@ async fn lease_costs_one_statement_each_way() -> Checked {
     if let Some(cost) = cost(Mode::Lease).await? {
         assert_eq!(cost, (1, 1, 0), "statements of acquire and release, and statements parsed");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_register_costs_one_statement_each_way() -> Checked {
+    let Some(harness) = harness_with(Mode::Advisory, Options::new().counting()).await? else { return Ok(()) };
+    let server = harness.server().ok_or("an own server")?;
+    let register = PostgresRegister::connect(harness.config()).await?;
+    let (name, token) = (LockName::new("round trips")?, FencingToken::new(768)?);
+    assert!(matches!(register.write(&name, b"1", token, Version::ABSENT).await?, Write::Written { .. }));
+    let version = register.read(&name).await?.version;
+
+    let before = server.requests().await?;
+    let _ = register.read(&name).await?;
+    let between = server.requests().await?;
+    let (stale, conflict) = (FencingToken::new(0)?, Version::ABSENT);
+    for (token, expected) in [(stale, version), (token, conflict), (token, version)] {
+        let _ = register.write(&name, b"2", token, expected).await?;
+    }
+    let writes = server.requests().await?.since(&between);
+    let read = between.since(&before);
+    assert_eq!((statements(&read), statements(&writes)), (1, 3));
+    assert_eq!(read.of("parse") + writes.of("parse"), 0);
     Ok(())
 }

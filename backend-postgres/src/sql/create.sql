@@ -44,6 +44,58 @@ CREATE TABLE IF NOT EXISTS {schema}.waiter (
     UNIQUE (namespace, name, owner)
 );
 
+-- Fenced registers, in every mode. A version is a number of the sequence, so that none comes twice, not even after its row
+-- was deleted by hand.
+CREATE TABLE IF NOT EXISTS {schema}.register (
+    namespace text NOT NULL,
+    name text NOT NULL,
+    value bytea NOT NULL,
+    token bigint NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (namespace, name)
+);
+
+-- Writes a register, unless the token is less than the stored one or the version is not the expected one (0: no row).
+--
+-- outcome: 0 written, and the number is the new version; 1 stale, and it is the stored token; 2 conflict, and it is the
+-- stored version. The row is locked before it is judged: what is told is what is stored.
+CREATE OR REPLACE FUNCTION {schema}.write_register_1(
+    a_namespace text, a_name text, a_value bytea, a_token bigint, a_expected bigint, OUT outcome integer, OUT number bigint
+) LANGUAGE plpgsql AS $lockyard$
+DECLARE
+    stored record;
+BEGIN
+    LOOP
+        SELECT r.token, r.version INTO stored FROM {schema}.register r
+            WHERE r.namespace = a_namespace AND r.name = a_name FOR NO KEY UPDATE;
+        EXIT WHEN FOUND;
+        IF a_expected <> 0 THEN
+            outcome := 2;
+            number := 0;
+            RETURN;
+        END IF;
+        INSERT INTO {schema}.register (namespace, name, value, token, version)
+            VALUES (a_namespace, a_name, a_value, a_token, {token})
+            ON CONFLICT DO NOTHING RETURNING version INTO number;
+        IF FOUND THEN
+            outcome := 0;
+            RETURN;
+        END IF;
+        -- Another has made the row meanwhile.
+    END LOOP;
+    IF a_token < stored.token THEN
+        outcome := 1;
+        number := stored.token;
+    ELSIF stored.version <> a_expected THEN
+        outcome := 2;
+        number := stored.version;
+    ELSE
+        outcome := 0;
+        UPDATE {schema}.register r SET value = a_value, token = a_token, version = {token}
+            WHERE r.namespace = a_namespace AND r.name = a_name RETURNING r.version INTO number;
+    END IF;
+END $lockyard$;
+
 -- Takes a name, or a place in its queue (listener is not null), in one round trip.
 --
 -- outcome: 1 held by the claim, 0 busy or queued. rest: how long the present lease still runs, in milliseconds.
