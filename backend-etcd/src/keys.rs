@@ -38,22 +38,35 @@ impl KeySpace {
     /// The keys of one lock.
     #[must_use]
     pub fn lock(&self, name: &LockName) -> LockKeys {
-        let name = name.as_str();
-        let mut range = String::with_capacity(self.base.len() + name.len() + 1);
+        let mut range = String::with_capacity(self.base.len() + name.as_str().len() + 1);
         range.push_str(&self.base);
-        if name.bytes().any(|b| matches!(b, b'/' | b'%')) {
-            for letter in name.chars() {
-                match letter {
-                    '/' => range.push_str("%2F"),
-                    '%' => range.push_str("%25"),
-                    other => range.push(other),
-                }
-            }
-        } else {
-            range.push_str(name);
-        }
+        push_segment(&mut range, name.as_str());
         range.push('/');
         LockKeys { range: Arc::from(range) }
+    }
+
+    /// The key of the fenced register of a name: `[prefix/][namespace/]%register/name`. No lock's keys begin so, since a
+    /// name's own `%` is encoded.
+    #[must_use]
+    pub fn register(&self, name: &LockName) -> String {
+        let mut key = format!("{}%register/", self.base);
+        push_segment(&mut key, name.as_str());
+        key
+    }
+}
+
+/// Appends a name, with what separates names encoded.
+fn push_segment(range: &mut String, name: &str) {
+    if name.bytes().any(|b| matches!(b, b'/' | b'%')) {
+        for letter in name.chars() {
+            match letter {
+                '/' => range.push_str("%2F"),
+                '%' => range.push_str("%25"),
+                other => range.push(other),
+            }
+        }
+    } else {
+        range.push_str(name);
     }
 }
 
@@ -137,5 +150,8 @@ mod tests {
             assert!(!keys.is_contender(other.as_bytes()), "{other}");
         }
         assert_ne!(lock("", "ns", "a/b").range(), lock("", "ns", "a%2Fb").range());
+        let register = KeySpace::new("x", &Namespace::default()).register(&LockName::new("a/b").expect("a name"));
+        assert_eq!(register, "x/lockyard/%register/a%2Fb");
+        assert_eq!(lock("x", "lockyard", "%register").range(), "x/lockyard/%25register/");
     }
 }

@@ -135,6 +135,14 @@ impl Rpc {
         Ok(answer.deleted() > 0)
     }
 
+    /// Deletes every key that begins so.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn delete_all(&self, beginning: &str) -> Result<(), Failure> {
+        let options = etcd_client::DeleteOptions::new().with_prefix();
+        let deleted = self.kv.clone().delete(beginning, Some(options)).await;
+        deleted.map(drop).map_err(|error| Failure::new("cleaning up", error))
+    }
+
     /// Deletes one key unless it was created after this revision.
     pub(crate) async fn sweep(&self, key: &[u8], revision: i64) -> Result<(), Failure> {
         let txn = Txn::new()
@@ -240,7 +248,7 @@ impl Rpc {
         self.range("reading below the prefix", base, options).await.map(drop)
     }
 
-    async fn range(&self, what: &str, key: &str, options: GetOptions) -> Result<PbRangeResponse, Failure> {
+    pub(crate) async fn range(&self, what: &str, key: &str, options: GetOptions) -> Result<PbRangeResponse, Failure> {
         self.call(what, || {
             let (mut kv, options) = (self.kv.clone(), options.clone());
             async move { kv.get(key, Some(options)).await }
@@ -249,7 +257,7 @@ impl Rpc {
         .map(|answer| answer.0)
     }
 
-    async fn txn(&self, what: &str, txn: Txn) -> Result<PbTxnResponse, Failure> {
+    pub(crate) async fn txn(&self, what: &str, txn: Txn) -> Result<PbTxnResponse, Failure> {
         if self.members == 1 {
             return self.kv.clone().txn(txn).await.map(|answer| answer.0).map_err(|error| Failure::new(what, error));
         }

@@ -6,21 +6,22 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Host, LockName, Namespace, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness};
+use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness, RegisterClient};
 use lockyard_testbed::{FaultError, Mode, Options, Proxy, Server, Service, StartError, timing};
 
 use crate::connect;
 use crate::keys::KeySpace;
 use crate::operations::Operations;
 use crate::rpc::Rpc;
-use crate::{EtcdConfig, EtcdLock};
+use crate::{EtcdConfig, EtcdLock, EtcdRegister};
 
 /// How long a swallowed reply has to be written: longer than a flush to the disk takes.
 const WRITTEN: Duration = Duration::from_millis(200);
 
 /// An etcd server, and the faults that it can make.
 ///
-/// Everything is kept under one random namespace, so that a joined server stays clean: all keys hang on leases.
+/// Everything is kept under one random namespace and those that begin with it. Locks hang on leases; registers stay until
+/// [`EtcdHarness::clean_up`].
 #[derive(Debug)]
 pub struct EtcdHarness {
     config: EtcdConfig,
@@ -131,6 +132,28 @@ impl EtcdHarness {
     /// # Cancel safety
     /// Nothing is left behind.
     pub async fn client_via_proxy(&self) -> Result<(EtcdLock, Arc<Proxy>)> {
+        let (config, proxy) = self.proxied().await?;
+        let lock = EtcdLock::connect(config).await?;
+        let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
+        proxies.retain(|(client, _)| client.strong_count() > 0);
+        proxies.push((Arc::downgrade(lock.inner()), Arc::clone(&proxy)));
+        Ok((lock, proxy))
+    }
+
+    /// Removes every key of the harness's namespace, and of those that [`Harness::connect_in`] made of it.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    ///
+    /// # Cancel safety
+    /// The request may have been sent.
+    pub async fn clean_up(&self) -> Result<()> {
+        let keys = self.keys();
+        self.side.delete_all(keys.base().trim_end_matches('/')).await.map_err(crate::error::Failure::into_error)
+    }
+
+    /// A new proxy before the server, and how a client connects through it.
+    async fn proxied(&self) -> Result<(EtcdConfig, Arc<Proxy>)> {
         let Some(upstream) = self.upstream else {
             return Err(lockyard_api::Error::unsupported("no proxy can stand before this server"));
         };
@@ -139,11 +162,14 @@ impl EtcdHarness {
             .map_err(|error| lockyard_api::Error::config(format!("no port for a proxy: {error}")).with_source(error))?;
         let mut config = self.config.clone();
         config.hosts = vec![Host::new(proxy.addr().ip().to_string(), Some(proxy.addr().port()))];
-        let (lock, proxy) = (EtcdLock::connect(config).await?, Arc::new(proxy));
-        let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
-        proxies.retain(|(client, _)| client.strong_count() > 0);
-        proxies.push((Arc::downgrade(lock.inner()), Arc::clone(&proxy)));
-        Ok((lock, proxy))
+        Ok((config, Arc::new(proxy)))
+    }
+
+    /// How a client in another namespace connects.
+    fn config_in(&self, namespace: &str) -> Result<EtcdConfig> {
+        // A harness's namespaces are its own, so that two of them on one server do not meet.
+        let namespace = Namespace::new(format!("{}-{namespace}", self.config.options.namespace))?;
+        Ok(self.config.clone().namespace(namespace))
     }
 
     /// Ends a lease at the server.
@@ -194,10 +220,20 @@ impl Harness for EtcdHarness {
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
-        // A harness's namespaces are its own, so that two of them on one server do not meet.
-        let namespace = Namespace::new(format!("{}-{namespace}", self.config.options.namespace))?;
-        let lock = EtcdLock::connect(self.config.clone().namespace(namespace)).await?;
-        Ok(Some(Client::new(lock)))
+        Ok(Some(Client::new(EtcdLock::connect(self.config_in(namespace)?).await?)))
+    }
+
+    async fn register(&self) -> Result<Option<RegisterClient>> {
+        if self.upstream.is_none() {
+            return Ok(Some(RegisterClient::new(EtcdRegister::connect(self.config.clone()).await?)));
+        }
+        let (config, proxy) = self.proxied().await?;
+        let register = EtcdRegister::connect(config).await?;
+        Ok(Some(RegisterClient::new(register).with_link(Arc::new(EtcdLink { proxy }))))
+    }
+
+    async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
+        Ok(Some(RegisterClient::new(EtcdRegister::connect(self.config_in(namespace)?).await?)))
     }
 
     fn ttl(&self) -> Duration {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{acquire, client, granted, harness, queued, released, rest, server, within};
-use lockyard_api::{Attempt, Claim, DistributedLock};
-use lockyard_etcd::EtcdLock;
+use lockyard_api::{Attempt, Claim, DistributedLock, FencedRegister, FencingToken, Version, Write};
+use lockyard_etcd::{EtcdLock, EtcdRegister};
 use lockyard_testbed::Server;
 
 /// Long enough that no heartbeat falls into a count.
@@ -90,4 +90,21 @@ async fn a_hand_over_is_the_holders_release_alone() {
     assert_eq!(entry, only("Txn"));
     let (hand_over, _) = requests(server, async { tokio::join!(released(&a, &next), b.wait(&last)) }).await;
     assert_eq!(hand_over, only("DeleteRange"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_register_is_one_request_each_way() {
+    let harness = harness().await;
+    let server = server(&harness);
+    let register = EtcdRegister::connect(harness.config().clone()).await.expect("connects");
+    let (name, token) = (common::name("fenced"), FencingToken::new(768).expect("small"));
+    let first = register.write(&name, b"1", token, Version::ABSENT).await.expect("an answer");
+    assert!(matches!(first, Write::Written { .. }), "{first:?}");
+    let (read, found) = requests(server, register.read(&name)).await;
+    assert_eq!(read, only("Range"));
+    let (stale, version) = (FencingToken::new(0).expect("small"), found.expect("an answer").version);
+    for (token, expected) in [(token, Version::ABSENT), (stale, version), (token, version)] {
+        let (write, answer) = requests(server, register.write(&name, b"2", token, expected)).await;
+        assert_eq!(write, only("Txn"), "{answer:?}");
+    }
 }

@@ -22,9 +22,11 @@ mod inspect;
 mod lock;
 mod node;
 mod probe;
+mod register;
 mod session;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use config::{ZkAcl, ZkConfig};
 pub use lock::ZkLock;
+pub use register::ZkRegister;

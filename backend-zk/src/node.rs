@@ -39,6 +39,19 @@ impl Base {
         self.0.is_empty()
     }
 
+    /// The directory of the fenced registers. No lock's directory has this name, since a name's own `%` is encoded.
+    pub(crate) fn registers(&self) -> String {
+        format!("{}/%register", self.0)
+    }
+
+    /// The node of one fenced register.
+    pub(crate) fn register(&self, name: &LockName) -> String {
+        let mut path = self.registers();
+        path.push('/');
+        push_segment(&mut path, name.as_str());
+        path
+    }
+
     /// The directory of one lock.
     pub(crate) fn directory(&self, name: &LockName) -> String {
         let mut path = String::with_capacity(self.0.len() + name.as_str().len() + 64);
@@ -235,6 +248,8 @@ mod tests {
         ] {
             assert_eq!(directory(&base, name), path);
         }
+        assert_eq!(directory(&base, "%register"), "/app/lockyard/%25register");
+        assert_eq!(base.register(&LockName::new("a/b").expect("a name")), "/app/lockyard/%register/a%2Fb");
         let root = Base::new("", &Namespace::new("").expect("empty"));
         assert_eq!((root.path(), root.is_root()), ("/", true));
         assert_eq!(directory(&root, "zookeeper"), "/%7Aookeeper");

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Error, LockName, Namespace, Options, Owner, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness};
+use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness, RegisterClient};
 use lockyard_testbed::{FaultError, Mode, Proxy, Server, Service, StartError};
 use zookeeper_client::{Client as Driver, Error as DriverError, SessionInfo, SessionState};
 
 use crate::node::{self, Place};
-use crate::{ZkConfig, ZkLock};
+use crate::{ZkConfig, ZkLock, ZkRegister};
 
 /// A ZooKeeper server, the clients that compete on it, and what can be broken between and behind them.
 #[derive(Debug)]
@@ -92,14 +92,8 @@ impl ZkHarness {
     ///
     /// # Cancel safety
     /// Nothing is left behind.
-    pub async fn client(&self, mut config: ZkConfig) -> Result<(Arc<ZkLock>, Option<Arc<Proxy>>)> {
-        let proxy = match self.server.as_ref().filter(|server| server.faults_allowed() && !server.is_joined()) {
-            Some(server) => Some(Arc::new(proxy(server.addr()).await?)),
-            None => None,
-        };
-        if let Some(proxy) = &proxy {
-            config.hosts = vec![lockyard_api::Host::new(proxy.addr().ip().to_string(), Some(proxy.addr().port()))];
-        }
+    pub async fn client(&self, config: ZkConfig) -> Result<(Arc<ZkLock>, Option<Arc<Proxy>>)> {
+        let (config, proxy) = self.proxied(config).await?;
         let lock = Arc::new(ZkLock::connect(config).await?);
         if let Some(proxy) = &proxy {
             let mut proxies = self.proxies.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,6 +101,32 @@ impl ZkHarness {
             proxies.push((Arc::downgrade(&lock), Arc::clone(proxy)));
         }
         Ok((lock, proxy))
+    }
+
+    /// This configuration, through a proxy of its own where the server may be broken.
+    async fn proxied(&self, mut config: ZkConfig) -> Result<(ZkConfig, Option<Arc<Proxy>>)> {
+        let Some(server) = self.server.as_ref().filter(|server| server.faults_allowed() && !server.is_joined()) else {
+            return Ok((config, None));
+        };
+        let proxy = proxy(server.addr()).await?;
+        config.hosts = vec![lockyard_api::Host::new(proxy.addr().ip().to_string(), Some(proxy.addr().port()))];
+        Ok((config, Some(Arc::new(proxy))))
+    }
+
+    async fn register_client(&self, config: ZkConfig) -> Result<RegisterClient> {
+        let (config, proxy) = self.proxied(config).await?;
+        let register = RegisterClient::new(ZkRegister::connect(config).await?);
+        Ok(match proxy {
+            Some(proxy) => register.with_link(Arc::new(ProxyLink(proxy))),
+            None => register,
+        })
+    }
+
+    /// How a client in another namespace is configured: one whose name begins with that of the harness.
+    fn config_in(&self, namespace: &str) -> Result<ZkConfig> {
+        let mut config = self.config.clone();
+        config.options.namespace = Namespace::new(format!("{}-{namespace}", config.options.namespace))?;
+        Ok(config)
     }
 
     /// The children of a lock's directory that are contenders, in their order; empty without the directory.
@@ -126,7 +146,7 @@ impl ZkHarness {
         Ok(node::queue(&children).into_iter().map(str::to_owned).collect())
     }
 
-    /// Removes everything that was made in this harness's namespace, for a server that goes on.
+    /// Removes everything that was made in this harness's namespaces, for a server that goes on.
     ///
     /// # Errors
     /// What the server or the network did.
@@ -134,16 +154,15 @@ impl ZkHarness {
     /// # Cancel safety
     /// Some of it may be left; calling it again removes the rest.
     pub async fn clean(&self) -> Result<()> {
-        let side = self.side().await?;
-        let base = self.config.base();
-        let locks = side.list_children(base.path()).await.unwrap_or_default();
-        for path in locks.iter().map(|lock| format!("{}/{lock}", base.path())) {
-            for child in side.list_children(&path).await.unwrap_or_default() {
-                forgiven(side.delete(&format!("{path}/{child}"), None).await)?;
+        let (side, base) = (self.side().await?, self.config.base());
+        let (above, namespace) = base.path().rsplit_once('/').unwrap_or_default();
+        let root = if above.is_empty() { "/" } else { above };
+        for own in side.list_children(root).await.unwrap_or_default() {
+            if own.starts_with(namespace) {
+                clean_directory(&side, &format!("{above}/{own}")).await?;
             }
-            forgiven(side.delete(&path, None).await)?;
         }
-        if base.is_root() { Ok(()) } else { forgiven(side.delete(base.path(), None).await) }
+        Ok(())
     }
 
     /// A session beside those of the clients.
@@ -182,6 +201,18 @@ fn forgiven(deleted: Result<(), DriverError>) -> Result<()> {
         Ok(()) | Err(DriverError::NoNode | DriverError::NotEmpty) => Ok(()),
         Err(error) => Err(crate::error::of_driver(error, "cleaning up")),
     }
+}
+
+/// Removes a namespace: directories of locks and registers, and what is in them.
+async fn clean_directory(side: &Driver, directory: &str) -> Result<()> {
+    for path in side.list_children(directory).await.unwrap_or_default() {
+        let path = format!("{directory}/{path}");
+        for child in side.list_children(&path).await.unwrap_or_default() {
+            forgiven(side.delete(&format!("{path}/{child}"), None).await)?;
+        }
+        forgiven(side.delete(&path, None).await)?;
+    }
+    forgiven(side.delete(directory, None).await)
 }
 
 async fn proxy(server: SocketAddr) -> Result<Proxy> {
@@ -227,9 +258,15 @@ impl Harness for ZkHarness {
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
-        let mut config = self.config.clone();
-        config.options.namespace = Namespace::new(namespace)?;
-        Ok(Some(linked(self.client(config).await?)))
+        Ok(Some(linked(self.client(self.config_in(namespace)?).await?)))
+    }
+
+    async fn register(&self) -> Result<Option<RegisterClient>> {
+        Ok(Some(self.register_client(self.config.clone()).await?))
+    }
+
+    async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
+        Ok(Some(self.register_client(self.config_in(namespace)?).await?))
     }
 
     fn ttl(&self) -> Duration {

@@ -115,14 +115,15 @@ impl Subject {
         }
     }
 
-    /// Removes what was left in the harness's namespace: the server may be somebody else's. What etcd keeps hangs on
-    /// leases and ends by itself.
+    /// Removes what was left in the harness's namespace: the server may be somebody else's.
     pub(super) async fn clean(&self) -> lockyard::Result<()> {
         match self {
             #[cfg(feature = "redis")]
             Self::Redis(harness) => harness.clean_up().await,
             #[cfg(feature = "postgres")]
             Self::Postgres(harness) => harness.clean_up().await,
+            #[cfg(feature = "etcd")]
+            Self::Etcd(harness) => harness.clean_up().await,
             #[cfg(feature = "zookeeper")]
             Self::Zookeeper(harness) => harness.clean().await,
             #[allow(unreachable_patterns, reason = "with one feature on, nothing may be left")]
