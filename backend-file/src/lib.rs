@@ -7,6 +7,7 @@
 mod config;
 mod lock;
 mod record;
+mod register;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -14,3 +15,4 @@ mod waiters;
 
 pub use config::FileConfig;
 pub use lock::FileLock;
+pub use register::FileRegister;

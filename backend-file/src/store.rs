@@ -132,7 +132,12 @@ impl Store {
     }
 
     pub(crate) fn path(&self, name: &LockName) -> PathBuf {
-        self.directory.join(file_name(name))
+        self.directory.join(file_name(name, "lock"))
+    }
+
+    /// The file of a name's register. It ends as no other does.
+    pub(crate) fn register_path(&self, name: &LockName) -> PathBuf {
+        self.directory.join(file_name(name, "register"))
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -173,7 +178,7 @@ impl Locked {
 }
 
 /// Opens and locks a file; again when it was removed in between: the lock of a file without a name excludes nobody.
-fn lock_file(path: &Path, operation: FlockOperation) -> io::Result<File> {
+pub(crate) fn lock_file(path: &Path, operation: FlockOperation) -> io::Result<File> {
     loop {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         match flock(&file, operation) {
@@ -192,14 +197,14 @@ fn write(file: &File, record: &Record) -> io::Result<()> {
 
 /// The file of a name. Everything that is not plain is percent-encoded; what is too long is hashed, with a mark that no
 /// encoded name can have.
-fn file_name(name: &LockName) -> String {
+fn file_name(name: &LockName, ending: &str) -> String {
     let encoded = utf8_percent_encode(name.as_str(), PLAIN).to_string();
     if encoded.len() <= LONGEST {
-        return format!("{encoded}.lock");
+        return format!("{encoded}.{ending}");
     }
     let digest = Sha256::digest(name.as_str().as_bytes());
     let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("%%{hash}.lock")
+    format!("%%{hash}.{ending}")
 }
 
 fn is_same(file: &File, path: &Path) -> io::Result<bool> {
@@ -231,7 +236,7 @@ fn nanos(moment: Moment) -> u64 {
     u64::try_from(moment.since_boot().as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn trouble(path: &Path, error: io::Error) -> Error {
+pub(crate) fn trouble(path: &Path, error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Capacity,
         io::ErrorKind::PermissionDenied => ErrorKind::Auth,
@@ -248,10 +253,27 @@ mod tests {
     #[test]
     fn every_name_has_a_file_of_its_own() {
         let long = "é".repeat(200);
-        let names = ["a", "a/b", "a%2Fb", "a:b", ".", "..", "A", "é", "e\u{301}", "floor", "a.lock", long.as_str()];
-        let files: std::collections::HashSet<String> =
-            names.iter().map(|name| file_name(&LockName::new(name).expect("a name"))).collect();
-        assert_eq!(files.len(), names.len());
+        let names = [
+            "a",
+            "a/b",
+            "a%2Fb",
+            "a:b",
+            ".",
+            "..",
+            "A",
+            "é",
+            "e\u{301}",
+            "floor",
+            "a.lock",
+            "a.register",
+            long.as_str(),
+        ];
+        let endings = ["lock", "register"];
+        let files: std::collections::HashSet<String> = names
+            .iter()
+            .flat_map(|name| endings.map(|ending| file_name(&LockName::new(name).expect("a name"), ending)))
+            .collect();
+        assert_eq!(files.len(), names.len() * endings.len());
         assert!(files.iter().all(|file| file.len() <= 255 && !file.contains('/') && file.as_str() != FLOOR));
     }
 }

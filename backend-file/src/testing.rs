@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lockyard_api::{DistributedLock, LockName, Namespace, Result, async_trait};
-use lockyard_conformance::{Client, Harness};
+use lockyard_conformance::{Client, Harness, RegisterClient};
 
 use crate::store::Store;
 use crate::waiters::Claims;
-use crate::{FileConfig, FileLock};
+use crate::{FileConfig, FileLock, FileRegister};
 
 /// A directory of its own, removed when the harness goes.
 #[derive(Debug)]
@@ -37,8 +37,11 @@ impl FileHarness {
     }
 
     async fn client(&self, namespace: Namespace) -> Result<FileLock> {
-        let config = FileConfig::new(self.directory.path()).namespace(namespace);
-        FileLock::connect(config).await
+        FileLock::connect(self.config(namespace)).await
+    }
+
+    fn config(&self, namespace: Namespace) -> FileConfig {
+        FileConfig::new(self.directory.path()).namespace(namespace)
     }
 }
 
@@ -53,6 +56,14 @@ impl Harness for FileHarness {
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
         Ok(Some(Client::new(self.client(Namespace::new(namespace)?).await?)))
+    }
+
+    async fn register(&self) -> Result<Option<RegisterClient>> {
+        Ok(Some(RegisterClient::new(FileRegister::connect(self.config(Namespace::default())).await?)))
+    }
+
+    async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
+        Ok(Some(RegisterClient::new(FileRegister::connect(self.config(Namespace::new(namespace)?)).await?)))
     }
 
     async fn entries(&self, name: &LockName) -> Option<usize> {

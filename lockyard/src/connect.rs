@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockyard_api::{DistributedLock, Error, LockUrl, Locker, LockerBuilder, Operation, Result};
+use lockyard_api::{DistributedLock, Error, FencedRegister, LockUrl, Locker, LockerBuilder, Operation, Result};
 
 /// The backends that a URL can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,6 +118,51 @@ pub async fn connect_backend(url: &str) -> Result<Arc<dyn DistributedLock>> {
     result.map_err(|error| error.with_operation(Operation::Connect))
 }
 
+/// Connects to the fenced registers of the service that the URL names: by the same URL as the locks, and over connections
+/// of its own.
+///
+/// ```
+/// use lockyard::{FencedRegister, LockName, Write};
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let url = "memory://shop"; // or redis:// postgres:// etcd:// zk:// file:
+/// let (locks, register) = (lockyard::connect(url).await?, lockyard::connect_register(url).await?);
+/// let guard = locks.acquire("report:daily").await?;
+/// let (name, token) = (LockName::new("report:daily")?, guard.fencing_token().expect("memory has tokens"));
+/// let found = register.read(&name).await?;
+/// match register.write(&name, b"page 1", token, found.version).await? {
+///     Write::Written { .. } => {}
+///     Write::StaleToken { stored } => println!("lost to the holder with token {stored}"),
+///     other => println!("somebody else writes under this token: {other:?}"),
+/// }
+/// # guard.release().await?; Ok::<(), lockyard::Error>(()) }).unwrap();
+/// ```
+///
+/// # Errors
+/// As [`connect`].
+///
+/// # Cancel safety
+/// As [`connect`].
+pub async fn connect_register(url: &str) -> Result<Arc<dyn FencedRegister>> {
+    let scheme = Scheme::of(url)?;
+    let result = match scheme {
+        #[cfg(feature = "memory")]
+        Scheme::Memory => memory_register(url),
+        #[cfg(feature = "file")]
+        Scheme::File => file_register(url).await,
+        #[cfg(feature = "redis")]
+        Scheme::Redis => redis_register(url).await,
+        #[cfg(feature = "postgres")]
+        Scheme::Postgres => postgres_register(url).await,
+        #[cfg(feature = "etcd")]
+        Scheme::Etcd => etcd_register(url).await,
+        #[cfg(feature = "zookeeper")]
+        Scheme::Zookeeper => zookeeper_register(url).await,
+        #[allow(unreachable_patterns, reason = "with all features on, nothing is left")]
+        other => Err(not_built_in(other)),
+    };
+    result.map_err(|error| error.with_operation(Operation::Connect))
+}
+
 #[allow(dead_code, reason = "with all features on, nothing is left out")]
 fn not_built_in(scheme: Scheme) -> Error {
     let feature = scheme.feature();
@@ -159,4 +204,41 @@ async fn etcd(url: &str) -> Result<Arc<dyn DistributedLock>> {
 async fn zookeeper(url: &str) -> Result<Arc<dyn DistributedLock>> {
     let config = lockyard_zk::ZkConfig::from_url(url)?;
     Ok(Arc::new(lockyard_zk::ZkLock::connect(config).await?))
+}
+
+#[cfg(feature = "memory")]
+fn memory_register(url: &str) -> Result<Arc<dyn FencedRegister>> {
+    let namespace = LockUrl::parse(url)?.options()?.namespace;
+    let config = lockyard_memory::MemoryConfig::from_url(url)?;
+    Ok(Arc::new(config.server().register(namespace)))
+}
+
+#[cfg(feature = "file")]
+async fn file_register(url: &str) -> Result<Arc<dyn FencedRegister>> {
+    let config = lockyard_file::FileConfig::from_url(url)?;
+    Ok(Arc::new(lockyard_file::FileRegister::connect(config).await?))
+}
+
+#[cfg(feature = "redis")]
+async fn redis_register(url: &str) -> Result<Arc<dyn FencedRegister>> {
+    let config = lockyard_redis::RedisConfig::from_url(url)?;
+    Ok(Arc::new(lockyard_redis::RedisRegister::connect(config).await?))
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres_register(url: &str) -> Result<Arc<dyn FencedRegister>> {
+    let config = lockyard_postgres::PostgresConfig::from_url(url)?;
+    Ok(Arc::new(lockyard_postgres::PostgresRegister::connect(config).await?))
+}
+
+#[cfg(feature = "etcd")]
+async fn etcd_register(url: &str) -> Result<Arc<dyn FencedRegister>> {
+    let config = lockyard_etcd::EtcdConfig::from_url(url)?;
+    Ok(Arc::new(lockyard_etcd::EtcdRegister::connect(config).await?))
+}
+
+#[cfg(feature = "zookeeper")]
+async fn zookeeper_register(url: &str) -> Result<Arc<dyn FencedRegister>> {
+    let config = lockyard_zk::ZkConfig::from_url(url)?;
+    Ok(Arc::new(lockyard_zk::ZkRegister::connect(config).await?))
 }

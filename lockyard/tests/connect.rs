@@ -66,6 +66,27 @@ async fn a_server_that_is_not_there_is_told_with_its_address() {
     }
 }
 
+/// The same grammar and the same errors as for locks.
+#[tokio::test]
+async fn registers_are_reached_by_the_same_urls() {
+    let refused = async |url: &str| match lockyard::connect_register(url).await {
+        Ok(_) => panic!("{url} connects"),
+        Err(error) => error,
+    };
+    for url in ["mysql://h", "redis://h?fiar=false", "postgres://h/db?lock=table", "zk://h?ttl=5", "memory:?lock=row"] {
+        let (lock, register) = (self::refused(url).await, refused(url).await);
+        assert_eq!(lock.message(), register.message(), "{url}");
+        assert_eq!((register.kind(), register.outcome()), (ErrorKind::Config, Outcome::NotApplied), "{url}");
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+    for scheme in ["redis", "postgres", "etcd", "zk"] {
+        let url = format!("{scheme}://user:s3cret@127.0.0.1:{port}/?connect_timeout=500ms&op_timeout=500ms");
+        let error = refused(&url).await;
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unreachable, Outcome::NotApplied), "{scheme}: {error}");
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{scheme}: a secret is told");
+    }
+}
+
 #[test]
 fn schemes() {
     for (url, scheme) in [
