@@ -32,6 +32,10 @@ pub(crate) enum Command {
     /// Render a report again from its JSON, without running anything
     #[cfg(feature = "lab")]
     Report(ReportArgs),
+    /// Take locks as told on stdin: a client of "lockyard chaos"
+    #[cfg(feature = "lab")]
+    #[command(hide = true)]
+    ChaosClient(ChaosClientArgs),
 }
 
 impl Cli {
@@ -45,6 +49,8 @@ impl Cli {
             Command::Compare(args) => args.verbose,
             #[cfg(feature = "lab")]
             Command::Report(_) => 0,
+            #[cfg(feature = "lab")]
+            Command::ChaosClient(args) => args.verbose,
         }
     }
 
@@ -52,6 +58,8 @@ impl Cli {
     pub(crate) fn threads(&self) -> usize {
         match &self.command {
             Command::Run(_) | Command::Inspect(_) => 1,
+            #[cfg(feature = "lab")]
+            Command::ChaosClient(_) => 1,
             #[cfg(feature = "conformance")]
             _ => std::thread::available_parallelism().map_or(2, usize::from),
         }
@@ -356,6 +364,26 @@ pub(crate) struct ReportArgs {
 
     #[command(flatten)]
     pub(crate) exports: ExportArgs,
+}
+
+/// Take locks as told on stdin, one order a line, and tell on stdout what happens.
+#[cfg(feature = "lab")]
+#[derive(Debug, Args)]
+pub(crate) struct ChaosClientArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+
+    /// The number of this client in the history
+    #[arg(long, value_name = "N")]
+    pub(crate) process: u32,
+
+    /// The folder of the registers that the locks protect
+    #[arg(long, value_name = "DIR")]
+    pub(crate) register: Option<PathBuf>,
+
+    /// Log what the library does
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
 }
 
 /// Parses the command line. The error is an end that has said all there is to say.

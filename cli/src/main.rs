@@ -44,6 +44,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             Command::Compare(args) => lab::compare::compare(*args).await,
             #[cfg(feature = "lab")]
             Command::Report(args) => lab::report::report(&args),
+            #[cfg(feature = "lab")]
+            Command::ChaosClient(args) => lab::chaos::client::serve(args).await,
         }
     });
     // Whatever is still in the background (a release that nobody answers) does not hold the exit up.

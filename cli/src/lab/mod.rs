@@ -1,6 +1,8 @@
 //! The laboratory: backends checked and measured.
 
 #[cfg(feature = "lab")]
+pub(crate) mod chaos;
+#[cfg(feature = "lab")]
 pub(crate) mod compare;
 pub(crate) mod conformance;
 #[cfg(feature = "lab")]

@@ -1,6 +1,6 @@
 //! Holds: what lies between a grant and the moment up to which its client may believe in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Event, What};
 
@@ -21,7 +21,12 @@ pub(super) struct Hold<'a> {
 pub(super) fn by_name<'a>(events: &[&'a Event]) -> Vec<(&'a str, Vec<Hold<'a>>)> {
     let mut holds: Vec<Hold<'a>> = Vec::new();
     let mut open: HashMap<u32, HashMap<u64, usize>> = HashMap::new();
+    let mut ended: HashSet<u32> = HashSet::new();
     for event in events {
+        // What a client said between the order to kill it and its death is nothing that it could still act on.
+        if ended.contains(&event.process) {
+            continue;
+        }
         let of_process = open.entry(event.process).or_default();
         match &event.what {
             What::Granted { owner, token, until } => {
@@ -39,6 +44,7 @@ pub(super) fn by_name<'a>(events: &[&'a Event]) -> Vec<(&'a str, Vec<Hold<'a>>)>
                 }
             }
             What::Ended => {
+                ended.insert(event.process);
                 for hold in of_process.drain().map(|(_, hold)| hold) {
                     holds[hold].to = holds[hold].to.min(event.at);
                 }

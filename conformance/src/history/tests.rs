@@ -49,6 +49,13 @@ fn a_hold_ends_with_its_release_its_loss_its_deadline_or_its_client() {
 }
 
 #[test]
+fn a_client_that_is_killed_holds_nothing_of_what_it_still_says() {
+    let events = vec![Event::ended(10, 1), granted(11, 1, 1, 1, 1000), granted(12, 2, 1, 2, 1000), Event::ended(13, 1)];
+    let verdict = history(events).check();
+    assert_eq!((verdict.holds, verdict.violations.len()), (1, 0));
+}
+
+#[test]
 fn a_renewal_makes_a_hold_longer_and_a_late_one_no_shorter() {
     let renewed = at(40, 1, 1, What::Held { until: 100 });
     let earlier = at(41, 1, 1, What::Held { until: 60 });
