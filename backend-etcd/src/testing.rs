@@ -107,6 +107,12 @@ impl EtcdHarness {
         self.server.as_ref()
     }
 
+    /// The namespace of its clients.
+    #[must_use]
+    pub const fn namespace(&self) -> &Namespace {
+        &self.config.options.namespace
+    }
+
     /// The settings of the harness's clients, without a proxy.
     #[must_use]
     pub fn config(&self) -> &EtcdConfig {

@@ -27,6 +27,12 @@ impl FileHarness {
         Ok(Self { directory, clients: Mutex::default() })
     }
 
+    /// The URL of its directory.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("file:{}", self.directory.path().display())
+    }
+
     fn live(&self) -> Vec<FileLock> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.retain(|(_, claims)| claims.strong_count() > 0);

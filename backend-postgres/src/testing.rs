@@ -79,6 +79,12 @@ impl PostgresHarness {
         self.config.clone()
     }
 
+    /// The namespace of its clients.
+    #[must_use]
+    pub const fn namespace(&self) -> &Namespace {
+        &self.config.options.namespace
+    }
+
     /// The server, when it is the harness's own.
     #[must_use]
     pub const fn server(&self) -> Option<&Server> {
@@ -166,6 +172,16 @@ impl PostgresHarness {
             }
         }
         Ok(())
+    }
+
+    /// Ends all sessions of the clients in this process, as an administrator would.
+    ///
+    /// # Cancel safety
+    /// Dropped, they may have been ended.
+    pub async fn end_sessions_of(&self, pid: u32) {
+        let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE starts_with(application_name, $1)";
+        // A server that does not answer has no sessions to end, or will say so to the clients.
+        let _answer = self.ask(sqlx::query(end).bind(format!("lockyard {pid} "))).await;
     }
 
     /// The first row that a statement on a connection of its own answers; `None` when that fails.

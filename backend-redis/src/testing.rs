@@ -75,6 +75,12 @@ impl RedisHarness {
         self.config.clone()
     }
 
+    /// The namespace of its clients.
+    #[must_use]
+    pub const fn namespace(&self) -> &Namespace {
+        &self.config.namespace
+    }
+
     /// The server, when it is the harness's own.
     #[must_use]
     pub const fn server(&self) -> Option<&Server> {

@@ -79,6 +79,12 @@ impl ZkHarness {
         &self.config
     }
 
+    /// The namespace of its clients.
+    #[must_use]
+    pub const fn namespace(&self) -> &Namespace {
+        &self.config.options.namespace
+    }
+
     /// The path of a lock's directory.
     #[must_use]
     pub fn directory(&self, name: &LockName) -> String {

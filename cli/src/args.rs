@@ -1,5 +1,8 @@
 //! The command line.
 
+#[cfg(feature = "lab")]
+mod chaos;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +11,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit::Exit;
 use crate::source::SourceArgs;
+#[cfg(feature = "lab")]
+pub(crate) use chaos::{ChaosArgs, ChaosClientArgs};
 
 /// Distributed locks: run commands under one, look at them, and compare the services that offer them.
 #[derive(Debug, Parser)]
@@ -32,6 +37,9 @@ pub(crate) enum Command {
     /// Render a report again from its JSON, without running anything
     #[cfg(feature = "lab")]
     Report(ReportArgs),
+    /// Break clients, links and servers at random, and check that locks stay locks
+    #[cfg(feature = "lab")]
+    Chaos(Box<ChaosArgs>),
     /// Take locks as told on stdin: a client of "lockyard chaos"
     #[cfg(feature = "lab")]
     #[command(hide = true)]
@@ -49,6 +57,8 @@ impl Cli {
             Command::Compare(args) => args.verbose,
             #[cfg(feature = "lab")]
             Command::Report(_) => 0,
+            #[cfg(feature = "lab")]
+            Command::Chaos(args) => args.verbose,
             #[cfg(feature = "lab")]
             Command::ChaosClient(args) => args.verbose,
         }
@@ -364,26 +374,6 @@ pub(crate) struct ReportArgs {
 
     #[command(flatten)]
     pub(crate) exports: ExportArgs,
-}
-
-/// Take locks as told on stdin, one order a line, and tell on stdout what happens.
-#[cfg(feature = "lab")]
-#[derive(Debug, Args)]
-pub(crate) struct ChaosClientArgs {
-    #[command(flatten)]
-    pub(crate) source: SourceArgs,
-
-    /// The number of this client in the history
-    #[arg(long, value_name = "N")]
-    pub(crate) process: u32,
-
-    /// The folder of the registers that the locks protect
-    #[arg(long, value_name = "DIR")]
-    pub(crate) register: Option<PathBuf>,
-
-    /// Log what the library does
-    #[arg(short, long, action = ArgAction::Count)]
-    pub(crate) verbose: u8,
 }
 
 /// Parses the command line. The error is an end that has said all there is to say.

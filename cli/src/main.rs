@@ -45,6 +45,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             #[cfg(feature = "lab")]
             Command::Report(args) => lab::report::report(&args),
             #[cfg(feature = "lab")]
+            Command::Chaos(args) => lab::chaos::chaos(*args).await,
+            #[cfg(feature = "lab")]
             Command::ChaosClient(args) => lab::chaos::client::serve(args).await,
         }
     });

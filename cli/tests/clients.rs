@@ -63,7 +63,7 @@ impl Stage {
     }
 
     /// The next event of this client that is wanted.
-    async fn event(&mut self, client: u32, limit: Duration, wanted: impl Fn(&What) -> bool) -> Event {
+    async fn event(&mut self, client: u32, limit: Duration, wanted: impl Fn(&What) -> bool + Send + Sync) -> Event {
         let next = async {
             let mut looked = 0;
             loop {
@@ -150,9 +150,11 @@ async fn late_holder(service: Service, query: &'static str, late: Late) {
     a.thaw().expect("it is there");
     if let Late::Orders = late {
         stage.event(a.process(), SOON, |what| *what == What::Stale).await;
-        let released = |what: &What| matches!(what, What::Released { .. } | What::Failed { .. });
-        let answer = stage.event(a.process(), SOON, released).await;
-        assert_eq!(answer.what, What::Released { held: false }, "there was nothing left to release");
+        let answered = |what: &What| matches!(what, What::Released { .. } | What::Failed { .. });
+        let answer = stage.event(a.process(), SOON, answered).await.what;
+        // ZooKeeper closes the connection of a session that it has ended: what it did is not known before the next one.
+        let right = matches!(answer, What::Released { held: false } | What::Failed { unknown: true, .. });
+        assert!(right, "there was nothing left to release, and the answer was {answer}");
     } else {
         stage.event(a.process(), SOON, |what| matches!(what, What::Lost { .. })).await;
     }
@@ -163,7 +165,7 @@ async fn late_holder(service: Service, query: &'static str, late: Late) {
     b.order(1, Do::Release).await.expect("it lives");
     let answer = |what: &What| matches!(what, What::Released { .. } | What::Failed { .. });
     assert_eq!(stage.event(b.process(), SOON, answer).await.what, What::Released { held: true });
-    for client in [a, b, c] {
+    for client in [&mut a, &mut b, &mut c] {
         assert!(client.end().await.expect("it ends"), "in order");
     }
     stage.check(rules);

@@ -80,6 +80,98 @@ impl Subject {
         }
     }
 
+    /// As [`Subject::of`]; a server that is started keeps its locks over a restart.
+    #[cfg(feature = "lab")]
+    pub(super) async fn for_chaos(candidate: &Candidate) -> Result<Self, NoHarness> {
+        match candidate {
+            #[cfg(feature = "redis")]
+            Candidate { kind: Kind::Redis, url: None, .. } => {
+                let kept = ["--appendonly", "yes", "--appendfsync", "always"];
+                let options = lockyard_testbed::Options::new().args(kept);
+                let harness = lockyard_redis::testing::RedisHarness::start_with(options).await?;
+                Ok(Self::Redis(Arc::new(harness)))
+            }
+            _ => Self::of(candidate).await,
+        }
+    }
+
+    /// The server, when it was started here and may be broken.
+    #[cfg(feature = "lab")]
+    pub(super) fn own_server(&self) -> Option<&lockyard_testbed::Server> {
+        let server = match self {
+            #[cfg(feature = "redis")]
+            Self::Redis(harness) => harness.server(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(harness) => harness.server(),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(harness) => harness.server(),
+            #[cfg(feature = "zookeeper")]
+            Self::Zookeeper(harness) => harness.server(),
+            #[allow(unreachable_patterns, reason = "with one feature on, nothing may be left")]
+            _ => None,
+        };
+        server.filter(|server| !server.is_joined())
+    }
+
+    /// The URL of what is no server that was started here: the folder of the files, the server of the environment.
+    #[cfg(feature = "lab")]
+    pub(super) fn place(&self) -> Option<String> {
+        let service = match self {
+            #[cfg(feature = "file")]
+            Self::File(harness) => return Some(harness.url()),
+            #[cfg(feature = "redis")]
+            Self::Redis(_) => lockyard_testbed::Service::Redis,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => lockyard_testbed::Service::Postgres,
+            #[cfg(feature = "etcd")]
+            Self::Etcd(_) => lockyard_testbed::Service::Etcd,
+            #[cfg(feature = "zookeeper")]
+            Self::Zookeeper(_) => lockyard_testbed::Service::Zookeeper,
+            #[allow(unreachable_patterns, reason = "with one feature on, nothing may be left")]
+            _ => return None,
+        };
+        std::env::var(service.env_var()).ok()
+    }
+
+    /// The namespace of the harness, where it has one of its own.
+    #[cfg(feature = "lab")]
+    pub(super) fn namespace(&self) -> Option<String> {
+        match self {
+            #[cfg(feature = "redis")]
+            Self::Redis(harness) => Some(harness.namespace().to_string()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(harness) => Some(harness.namespace().to_string()),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(harness) => Some(harness.namespace().to_string()),
+            #[cfg(feature = "zookeeper")]
+            Self::Zookeeper(harness) => Some(harness.namespace().to_string()),
+            #[allow(unreachable_patterns, reason = "with one feature on, nothing may be left")]
+            _ => None,
+        }
+    }
+
+    /// Whether the sessions of another process can be ended at the server.
+    #[cfg(feature = "lab")]
+    pub(super) const fn can_end_sessions(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => true,
+            #[allow(unreachable_patterns, reason = "with one feature on, nothing may be left")]
+            _ => false,
+        }
+    }
+
+    /// Ends all sessions of a process at the server.
+    #[cfg(feature = "lab")]
+    pub(super) async fn end_sessions_of(&self, pid: u32) {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(harness) => harness.end_sessions_of(pid).await,
+            #[allow(unreachable_patterns, reason = "with one feature on, nothing may be left")]
+            _ => {}
+        }
+    }
+
     pub(super) fn harness(&self) -> Arc<dyn Harness> {
         match self {
             #[cfg(feature = "memory")]

@@ -21,7 +21,7 @@ pub(crate) struct Puppet {
     process: u32,
     pid: Pid,
     child: Child,
-    orders: ChildStdin,
+    orders: Option<ChildStdin>,
     told: UnboundedSender<Event>,
 }
 
@@ -41,7 +41,7 @@ impl Puppet {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw).ok_or_else(gone)?;
         let (orders, events) = child.stdin.take().zip(child.stdout.take()).ok_or_else(gone)?;
         tokio::spawn(listen(events, process, told.clone()));
-        Ok(Self { process, pid, child, orders, told })
+        Ok(Self { process, pid, child, orders: Some(orders), told })
     }
 
     /// Its number in histories.
@@ -49,12 +49,18 @@ impl Puppet {
         self.process
     }
 
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.as_raw().unsigned_abs()
+    }
+
     /// Tells it to do something. A frozen client does it when it is thawed, a dead one never.
     pub(crate) async fn order(&mut self, op: u64, what: Do) -> io::Result<()> {
         let mut line = serde_json::to_string(&Order { op, what })?;
         line.push('\n');
-        self.orders.write_all(line.as_bytes()).await?;
-        self.orders.flush().await
+        let orders = self.orders.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        orders.write_all(line.as_bytes()).await?;
+        orders.flush().await
     }
 
     /// Stops it from running.
@@ -77,8 +83,8 @@ impl Puppet {
     }
 
     /// Closes its input, so that it gives back what it has and ends; returns whether it did so in order.
-    pub(crate) async fn end(mut self) -> io::Result<bool> {
-        drop(self.orders);
+    pub(crate) async fn end(&mut self) -> io::Result<bool> {
+        drop(self.orders.take());
         Ok(self.child.wait().await?.success())
     }
 }
