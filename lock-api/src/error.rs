@@ -167,6 +167,13 @@ impl Error {
         self
     }
 
+    /// States that the server may have done it all the same.
+    #[must_use]
+    pub fn unknown(mut self) -> Self {
+        self.inner.outcome = Outcome::Unknown;
+        self
+    }
+
     /// Keeps the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {

@@ -95,6 +95,12 @@ impl Locker {
         &self.core.capabilities
     }
 
+    /// The clock that deadlines are computed from.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.core.clock
+    }
+
     /// The backend itself, for what goes beyond locks.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn DistributedLock> {

@@ -1,8 +1,12 @@
 //! Names of locks: one rule for every backend.
 
 use std::fmt;
+use std::hash::Hasher;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
+
+use fnv::FnvHasher;
 
 use crate::{Error, ErrorKind, Result};
 
@@ -59,6 +63,28 @@ impl LockName {
             invalid(format!("a lock name is UTF-8, this one breaks at byte {}", e.valid_up_to())).with_source(e)
         })?;
         Self::new(text)
+    }
+
+    /// The shard of `key` among `of` locks named `name#0`, `name#1`, …: fewer locks than keys, where one lock for all would
+    /// let nobody work beside another. Everybody must say the same `of`; two keys may share a shard, so never hold two
+    /// shards of one name at once except through [`Locker::acquire_all`](crate::Locker::acquire_all).
+    ///
+    /// The shard is FNV-1a (64 bits) of the key, modulo `of`: the same in every version and on every machine.
+    ///
+    /// # Errors
+    /// `InvalidName` when the name with its number is none.
+    ///
+    /// ```
+    /// use lockyard_api::LockName;
+    /// # use std::num::NonZeroU32;
+    /// let of = NonZeroU32::new(64).expect("not zero");
+    /// assert_eq!(LockName::shard("orders", "customer-42", of)?, LockName::shard("orders", "customer-42", of)?);
+    /// # Ok::<(), lockyard_api::Error>(())
+    /// ```
+    pub fn shard(name: &str, key: impl AsRef<[u8]>, of: NonZeroU32) -> Result<Self> {
+        let mut hasher = FnvHasher::default();
+        hasher.write(key.as_ref());
+        Self::new(format!("{name}#{}", hasher.finish() % u64::from(of.get())))
     }
 
     /// The name as text.
@@ -193,6 +219,21 @@ mod tests {
             assert_eq!(LockName::new(name).expect(name).as_str(), name);
         }
         assert!(LockName::new("x".repeat(512)).is_ok());
+    }
+
+    #[test]
+    fn shards_are_stable_and_spread() {
+        let of = NonZeroU32::new(8).expect("not zero");
+        let shard = |key: &str| LockName::shard("orders", key, of).expect("a name").to_string();
+        // FNV-1a of "a" is af63dc4c8601ec8c.
+        assert_eq!(shard("a"), "orders#4");
+        let mut counts = std::collections::BTreeMap::new();
+        for key in 0..8000 {
+            *counts.entry(shard(&key.to_string())).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 8);
+        assert!(counts.values().all(|count| (800..1200).contains(count)), "{counts:?}");
+        assert!(LockName::shard(&"x".repeat(511), "a", of).is_err());
     }
 
     #[test]

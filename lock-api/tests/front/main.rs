@@ -3,5 +3,7 @@
 mod cancel;
 mod loss;
 mod queue;
+mod reentrant;
+mod several;
 mod shutdown;
 mod support;
