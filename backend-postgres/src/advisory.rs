@@ -79,13 +79,13 @@ impl Advisory {
         Key::of(&self.config.options.namespace, name)
     }
 
-    async fn driven<T: Send + 'static>(
-        &self,
-        session: &Arc<LockSession>,
-        doing: &str,
+    fn driven<'a, T: Send + 'static>(
+        &'a self,
+        session: &'a Arc<LockSession>,
+        doing: &'a str,
         op: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T> {
-        driven(&self.runtime, self.config.options.op_timeout, session, doing, op).await
+    ) -> impl Future<Output = Result<T>> + Send + 'a {
+        driven(&self.runtime, self.config.options.op_timeout, session, doing, op)
     }
 
     async fn line(&self, session: &Arc<LockSession>) -> Result<Option<Line>> {

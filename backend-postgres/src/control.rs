@@ -150,7 +150,8 @@ impl Control {
 
     /// The rows of a statement, within the operation timeout, connecting and the turn on the connection included.
     pub(crate) async fn rows(&self, statement: Statement, doing: &str) -> Result<Vec<PgRow>> {
-        let answer = timeout(self.op_timeout, self.rows_at_leisure(statement, doing)).await;
+        // Boxed: seldom, and those who may need it should not carry it about.
+        let answer = timeout(self.op_timeout, Box::pin(self.rows_at_leisure(statement, doing))).await;
         answer.map_err(|_| error::no_answer(doing))?
     }
 

@@ -144,7 +144,7 @@ impl Lines {
         slot.connected.store(false, Ordering::Relaxed);
         let mut connection = match known {
             Some(connection) => connection,
-            None => self.open().await.map_err(|error| if *written { error } else { error.not_applied() })?,
+            None => Box::pin(self.open()).await.map_err(|error| if *written { error } else { error.not_applied() })?,
         };
         let sent = self.clock.now();
         *written = true;

@@ -87,7 +87,7 @@ impl Mailbox {
         if let Some(live) = listening.as_ref().filter(|listening| Arc::strong_count(&listening.alive) > 1) {
             return Ok(live.backend);
         }
-        let opened = timeout(self.connect_timeout, self.open()).await;
+        let opened = timeout(self.connect_timeout, Box::pin(self.open())).await;
         let (listener, backend) = opened.map_err(|_| error::no_answer("listening"))??;
         let alive = Arc::new(());
         *listening = Some(Listening { backend, alive: Arc::clone(&alive) });

@@ -63,7 +63,8 @@ impl Opener {
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| error::too_many_sessions(self.max_sessions))?;
         self.control.end_ghosts().await.map_err(Error::not_applied)?;
-        match timeout(self.open_timeout, self.open_now(class, purpose, prepared, permit)).await {
+        // Boxed: large and seldom, and every acquire would carry it about.
+        match timeout(self.open_timeout, Box::pin(self.open_now(class, purpose, prepared, permit))).await {
             Ok(opened) => opened.map_err(Error::not_applied),
             Err(_) => {
                 let message = format!("opening a session: no answer within {:?}", self.open_timeout);

@@ -15,7 +15,7 @@ use crate::classes::class_of;
 use crate::config::PostgresConfig;
 use crate::control::{Control, column};
 use crate::crowd::Crowd;
-use crate::driven::{driven, line_within};
+use crate::driven::{InPlace, driven, line_within};
 use crate::error;
 use crate::keeper::{Heartbeat, beat, keep};
 use crate::key::Target;
@@ -156,13 +156,14 @@ impl Own {
     async fn queue(&self, waiter: &Arc<Waiter>, untried: bool) -> Result<Attempt> {
         const FIRST_ANSWER: Duration = Duration::from_millis(5);
         waiter.enter(Stage::Starting);
-        self.runtime.spawn(wait_in_queue(Arc::clone(waiter), self.tools()));
-        let started = timeout(self.op_timeout, waiter.until(|stage| !matches!(stage, Stage::Starting))).await;
-        let mut stage = started.map_err(|_| error::no_answer("queueing"))?;
+        let mut waiting = InPlace::new(&self.runtime, wait_in_queue(Arc::clone(waiter), self.tools()));
+        let started = waiting.beside(waiter.until(|stage| !matches!(stage, Stage::Starting)));
+        let mut stage = timeout(self.op_timeout, started).await.map_err(|_| error::no_answer("queueing"))?;
         if untried && matches!(stage, Stage::Queued) {
-            let ended = timeout(FIRST_ANSWER, waiter.until(Stage::has_ended)).await;
+            let ended = timeout(FIRST_ANSWER, waiting.beside(waiter.until(Stage::has_ended))).await;
             stage = ended.unwrap_or(Stage::Queued);
         }
+        drop(waiting);
         match stage {
             Stage::Queued => {
                 self.in_the_queue(waiter).await?;
