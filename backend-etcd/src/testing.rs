@@ -326,6 +326,7 @@ impl Link for EtcdLink {
     }
 
     async fn heal(&self) {
+        self.proxy.delay(Duration::ZERO);
         self.proxy.set(Mode::Pass).await;
     }
 
@@ -342,5 +343,10 @@ impl Link for EtcdLink {
             proxy.reset();
             proxy.set(Mode::Pass).await;
         });
+    }
+
+    async fn delay(&self, time: Duration) -> Fault {
+        self.proxy.delay(time);
+        Fault::Done
     }
 }

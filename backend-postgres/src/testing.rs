@@ -355,6 +355,7 @@ impl Link for ProxyLink {
     }
 
     async fn heal(&self) {
+        self.0.delay(Duration::ZERO);
         self.0.set(lockyard_testbed::Mode::Pass).await;
     }
 
@@ -364,5 +365,10 @@ impl Link for ProxyLink {
 
     async fn swallow_reply(&self) {
         self.0.swallow_replies(1);
+    }
+
+    async fn delay(&self, time: Duration) -> Fault {
+        self.0.delay(time);
+        Fault::Done
     }
 }

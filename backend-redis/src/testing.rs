@@ -294,6 +294,7 @@ impl Link for ProxyLink {
     }
 
     async fn heal(&self) {
+        self.0.delay(Duration::ZERO);
         self.0.set(Mode::Pass).await;
     }
 
@@ -303,6 +304,11 @@ impl Link for ProxyLink {
 
     async fn swallow_reply(&self) {
         self.0.swallow_replies(1);
+    }
+
+    async fn delay(&self, time: Duration) -> Fault {
+        self.0.delay(time);
+        Fault::Done
     }
 }
 

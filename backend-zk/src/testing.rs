@@ -236,6 +236,7 @@ impl Link for ProxyLink {
     }
 
     async fn heal(&self) {
+        self.0.delay(Duration::ZERO);
         self.0.set(Mode::Pass).await;
     }
 
@@ -245,6 +246,11 @@ impl Link for ProxyLink {
 
     async fn swallow_reply(&self) {
         self.0.swallow_replies(1);
+    }
+
+    async fn delay(&self, time: Duration) -> Fault {
+        self.0.delay(time);
+        Fault::Done
     }
 }
 

@@ -81,6 +81,10 @@ pub trait Link: fmt::Debug + Send + Sync {
     async fn cut(&self);
     /// The next request reaches the server, its reply is swallowed, then the connection is closed once.
     async fn swallow_reply(&self);
+    /// Everything takes this much longer from now on, in each direction, until [`Link::heal`].
+    async fn delay(&self, _time: Duration) -> Fault {
+        Fault::not_offered("the harness's links have no delay")
+    }
 }
 
 /// What became of a fault that the suite asked for.

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockyard_api::{Clock, LockName};
+use lockyard_api::{Attempt, Clock, FencingToken, LockName};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::checks;
 use crate::steps::{acquire, busy, granted, queued, within};
 use crate::stop::ensure;
 use crate::timing::scaled;
-use crate::{Checked, Context, Stop};
+use crate::{Checked, Client, Context, Stop};
 
-checks! { 1 exclusion: one_holder, many_contend }
+checks! { 1 exclusion: one_holder, many_contend, first_use v2 }
 
 async fn one_holder(ctx: &Context) -> Checked {
     let (a, b) = ctx.two().await?;
@@ -63,4 +64,49 @@ async fn contend(ctx: Context, name: LockName, inside: Arc<AtomicUsize>) -> Chec
             .await?;
     }
     Ok(())
+}
+
+/// Names that nobody has used before, wanted by all at the same moment (B13).
+async fn first_use(ctx: &Context) -> Checked {
+    const CLIENTS: usize = 8;
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(ctx.client().await?);
+    }
+    for _ in 0..25 {
+        let name = ctx.name();
+        let first = race(ctx, &clients, &name).await?;
+        let second = race(ctx, &clients, &name).await?;
+        ensure!(second > first || second.is_none(), "{name:?} was used with the token {first:?} and then {second:?}");
+    }
+    Ok(())
+}
+
+/// All try the name at once, one gets it; answers its token.
+async fn race(ctx: &Context, clients: &[Client], name: &LockName) -> Checked<Option<FencingToken>> {
+    let start = Arc::new(Barrier::new(clients.len()));
+    let mut tries = JoinSet::new();
+    for client in clients.iter().cloned() {
+        let (claim, start) = (ctx.claim(name), Arc::clone(&start));
+        tries.spawn(async move {
+            start.wait().await;
+            let attempt = client.lock.try_acquire(&claim).await?;
+            Checked::Ok((client, claim, attempt))
+        });
+    }
+    let mut holders = Vec::new();
+    while let Some(ended) = tries.join_next().await {
+        let ended = ended.map_err(|panic| Stop::failed(format_args!("a try ended by a panic: {panic}")))?;
+        match ended? {
+            (client, claim, Attempt::Granted(grant)) => holders.push((client, claim, grant.token)),
+            (_, _, attempt) => busy(attempt)?,
+        }
+    }
+    ensure!(holders.len() == 1, "{} of {} got a name that all wanted first", holders.len(), clients.len());
+    let mut token = None;
+    for (client, claim, its) in holders {
+        client.lock.release(&claim).await?;
+        token = its;
+    }
+    Ok(token)
 }

@@ -19,12 +19,12 @@ checks! {
     renewal_keeps, lost_before_another_enters, late_release_spares_the_next, run_cancels
 }
 
-fn locker(client: &Client) -> Checked<Locker> {
+pub(super) fn locker(client: &Client) -> Checked<Locker> {
     Ok(Locker::new(Arc::clone(&client.lock))?)
 }
 
 /// A guard with a short ttl, by a locker of its own.
-async fn guard(ctx: &Context, client: &Client, name: &LockName) -> Checked<Guard> {
+pub(super) async fn guard(ctx: &Context, client: &Client, name: &LockName) -> Checked<Guard> {
     within(ctx.patience(), "a free name should be acquired", async {
         Ok(locker(client)?.lock(name).ttl(ctx.harness().ttl()).acquire().await?)
     })

@@ -14,6 +14,8 @@ mod owner;
 mod register;
 mod release;
 mod repeat;
+mod sharing;
+mod signal;
 mod stale;
 mod token;
 mod wait;
@@ -59,6 +61,8 @@ pub(crate) fn up_to(version: u32) -> Vec<Check> {
         hung::checks(),
         inspect::checks(),
         frontend::checks(),
+        sharing::checks(),
+        signal::checks(),
     ]
     .concat();
     checks.retain(|check| check.since <= version);

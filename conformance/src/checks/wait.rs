@@ -4,15 +4,16 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::Poll;
 
-use lockyard_api::{Claim, LockName};
+use lockyard_api::{Claim, LockName, Wake};
 
 use super::checks;
 use crate::steps::{POLL, acquire, dropped_wait, granted, queued, served_first, stands, within};
 use crate::stop::ensure;
-use crate::{Checked, Client, Context, Fault};
+use crate::{Checked, Client, Context, Fault, Stop};
 
 checks! {
-    11 wait: dropped_wait_keeps_place, dropped_then_released_harms_nobody, holder_can_work, parked_wait_blocks_nobody
+    11 wait: dropped_wait_keeps_place, dropped_then_released_harms_nobody, holder_can_work, parked_wait_blocks_nobody,
+    released_wait_is_no_grant v2
 }
 
 /// A held name with its holder's claim.
@@ -114,5 +115,36 @@ async fn parked_wait_blocks_nobody(ctx: &Context) -> Checked {
     })
     .await?;
     granted(a.lock.try_acquire(&ctx.claim(&name)).await?)?;
+    Ok(())
+}
+
+/// A wait whose claim is released meanwhile may end or not: it does not end in a grant (B11).
+async fn released_wait_is_no_grant(ctx: &Context) -> Checked {
+    let (a, b, c) = ctx.three().await?;
+    let (name, first) = held(ctx, &a).await?;
+    let second = ctx.claim(&name).queueing();
+    queued(b.lock.try_acquire(&second).await?)?;
+    let listening = async {
+        match b.lock.wait(&second).await {
+            Ok(Wake::Granted(grant)) => {
+                Stop::failed(format_args!("the claim was released and its wait answered {grant:?}"))
+            }
+            _ => std::future::pending().await,
+        }
+    };
+    let undone = async {
+        ctx.clock().sleep(POLL * 5).await;
+        b.lock.release(&second).await?;
+        ctx.clock().sleep(POLL * 5).await;
+        stands(a.lock.renew(&first).await?)?;
+        a.lock.release(&first).await?;
+        ctx.clock().sleep(POLL * 5).await;
+        Checked::Ok(())
+    };
+    tokio::select! {
+        failed = listening => return Err(failed),
+        undone = undone => undone?,
+    }
+    granted(c.lock.try_acquire(&ctx.claim(&name)).await?)?;
     Ok(())
 }

@@ -11,54 +11,7 @@ use lockyard_api::{
 use lockyard_memory::MemoryLock;
 use tokio::sync::Mutex as AsyncMutex;
 
-/// What is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    None,
-    ReleaseByName,
-    OwnerIsTheClient,
-    RenewRevives,
-    InspectAcquires,
-    LeaveStays,
-    TokenReused,
-    WaiterDrawsToken,
-    RepeatDrawsToken,
-    NameIsCut,
-    NamespaceIsGlued,
-    NeverExpires,
-    LeaseToldTooLong,
-    LeaseToldTooShort,
-    RepeatKeepsOldLease,
-    BadTtlIsClamped,
-    WakeIsLost,
-    NeverAsksAgain,
-    LastComesFirst,
-    DropGivesUpPlace,
-    WaitHoldsTheConnection,
-    WakeIsTakenForGrant,
-    FullQueueAdmits,
-    NotAppliedIsGuessed,
-    KindIsIgnored,
-    LossIsHidden,
-    DurableIsClaimed,
-    RestartSafeIsClaimed,
-    PlaceIsNotReleased,
-    LostRequestIsRepeated,
-    StaleSessionIsTaken,
-    SessionLossIsSilent,
-    RegisterFreshIsNotEmpty,
-    RegisterIsText,
-    RegisterCutsValues,
-    RegisterIgnoresToken,
-    RegisterIgnoresVersion,
-    RegisterWantsGreaterToken,
-    RegisterConflictComesFirst,
-    RegisterWritesInTwoSteps,
-    RegisterNameIsCut,
-    RegisterNamespaceIsGlued,
-    RegisterIsTheLocks,
-    RegisterEndsWithItsClient,
-}
+use crate::fault::Fault;
 
 /// What the wrong clients of one server share.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use lockyard_api::{
 };
 use lockyard_memory::{MemoryLock, MemoryRegister};
 
-use crate::mutant::Fault;
+use crate::fault::Fault;
 
 #[derive(Debug)]
 pub(crate) struct RegisterMutant {

@@ -1,0 +1,95 @@
+//! The front end over this backend: a loss is signalled in time.
+
+use std::time::Duration;
+
+use lockyard_api::{Guard, Moment};
+use tokio::task::JoinSet;
+
+use super::checks;
+use super::frontend::{guard, locker};
+use crate::steps::within;
+use crate::stop::ensure;
+use crate::timing::scaled;
+use crate::{Checked, Context, Stop};
+
+checks! { 0 frontend: cut_off_is_told_by_the_deadline v2 alone, revocation_is_told_soon v2 }
+
+const CLIENTS: usize = 25;
+const NAMES: usize = 8;
+/// How late a timer may be on a machine that is busy with 200 of them.
+const LATE: Duration = Duration::from_millis(500);
+
+/// Clients that are cut off: each of 200 holds is told lost by its deadline, although nothing is heard from the server.
+async fn cut_off_is_told_by_the_deadline(ctx: &Context) -> Checked {
+    ctx.needs_expiry()?;
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        clients.spawn(hold_and_be_cut_off(ctx.clone()));
+    }
+    let mut told = 0;
+    while let Some(ended) = clients.join_next().await {
+        told += ended.map_err(|panic| Stop::failed(format_args!("a client ended by a panic: {panic}")))??;
+    }
+    ensure!(told == CLIENTS * NAMES, "{told} of {} holds were told lost", CLIENTS * NAMES);
+    Ok(())
+}
+
+async fn hold_and_be_cut_off(ctx: Context) -> Checked<usize> {
+    let client = ctx.client().await?;
+    let link = client.needs_link()?;
+    let locks = locker(&client)?;
+    let mut guards = Vec::new();
+    for _ in 0..NAMES {
+        let (request, limit) = (locks.lock(ctx.name()).ttl(ctx.harness().ttl() * 2), ctx.patience() * 2);
+        guards.push(within(limit, "a free name should be acquired", async { Ok(request.acquire().await?) }).await?);
+    }
+    link.silence().await;
+    // No answer that is still to be read was asked for later than this.
+    let silent = ctx.clock().now();
+    let mut told = 0;
+    for guard in &guards {
+        told += told_lost(&ctx, guard, silent).await?;
+    }
+    link.heal().await;
+    Ok(told)
+}
+
+async fn told_lost(ctx: &Context, guard: &Guard, silent: Moment) -> Checked<usize> {
+    let ttl = guard.ttl().unwrap_or_default();
+    let (clock, limit) = (ctx.clock(), silent.plus(ttl).plus(scaled(LATE)));
+    let told = tokio::select! {
+        biased;
+        _ = guard.lost() => 1,
+        () = clock.sleep_until(limit) => 0,
+    };
+    let now = clock.now();
+    ensure!(now < silent.plus(ttl) || !guard.is_held(), "held {:?} after the link fell silent", now.since(silent));
+    Ok(told)
+}
+
+/// Records that are removed at the server: told when the server pushes it, at the next renewal otherwise.
+async fn revocation_is_told_soon(ctx: &Context) -> Checked {
+    let a = ctx.client().await?;
+    let mut took = Vec::new();
+    let mut interval = Duration::ZERO;
+    for _ in 0..7 {
+        let guard = guard(ctx, &a, &ctx.name()).await?;
+        let ttl = guard.ttl().unwrap_or(ctx.harness().ttl());
+        interval = ttl / 3;
+        ctx.clock().sleep(interval.mul_f64(fastrand::f64())).await;
+        took.push(revoked(ctx, &guard, ttl).await?);
+    }
+    took.sort_unstable();
+    let median = took[took.len() / 2];
+    let limit = interval + scaled(Duration::from_millis(300));
+    ensure!(median <= limit, "a revoked hold was told after {took:?}, allowed are {limit:?}");
+    Ok(())
+}
+
+/// How long it took until the holder was told.
+async fn revoked(ctx: &Context, guard: &Guard, ttl: Duration) -> Checked<Duration> {
+    ctx.harness().revoke(guard.claim()).await.made()?;
+    let gone = ctx.clock().now();
+    within(ctx.takeover(ttl), "a revoked hold should be told lost", async { Ok(guard.lost().await) }).await?;
+    Ok(ctx.clock().now().since(gone))
+}
