@@ -10,10 +10,10 @@ use lockyard_api::{
 
 use crate::config::FileConfig;
 use crate::store::{Store, Tried};
-use crate::waiters::{Claims, Standing};
+use crate::waiters::{Claims, Ended, Standing};
 
 /// How often a try looks again when the kernel's lock is taken and nobody holds the name, and how long it waits between.
-const PASSING: u32 = 20;
+const PASSING: u32 = 100;
 const MOMENT: Duration = Duration::from_micros(500);
 
 /// Locks in a directory of this host. Clones are the same client.
@@ -94,7 +94,9 @@ impl DistributedLock for FileLock {
             Standing::Held(token) => return Ok(Attempt::Granted(Self::grant(token, sent))),
             Standing::Waiting(_) if self.claims.failure(&claim.name).is_none() => return Ok(Attempt::Queued),
             // Its thread has failed: it goes to the end of the queue, with a new thread.
-            Standing::Waiting(_) => drop(self.claims.release(claim)),
+            Standing::Waiting(_) => {
+                self.claims.release(claim);
+            }
             Standing::Absent => {}
         }
         // Does not block: a few calls into the kernel, one of them a flush of the disk for each 256 grants.
@@ -140,7 +142,13 @@ impl DistributedLock for FileLock {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Release> {
-        if self.claims.release(claim) { Ok(Release::Released) } else { Ok(Release::NotHeld) }
+        loop {
+            match self.claims.release(claim) {
+                Ended::Something => return Ok(Release::Released),
+                Ended::Nothing => return Ok(Release::NotHeld),
+                Ended::NotYet => self.store.pause(MOMENT).await,
+            }
+        }
     }
 
     async fn inspect(&self, name: &LockName) -> Result<Option<Holder>> {

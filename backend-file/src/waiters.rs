@@ -28,6 +28,8 @@ struct Queue {
     waiting: VecDeque<(Arc<Claim>, Arc<Notify>)>,
     /// Whether a thread is blocked on the file for this queue.
     served: bool,
+    /// For whom the thread, which has the file, is writing the record.
+    taking: Option<Owner>,
     /// Why the thread ended, for the waiters that it left.
     failure: Option<Arc<str>>,
 }
@@ -37,6 +39,16 @@ pub(crate) enum Standing {
     Held(lockyard_api::FencingToken),
     Waiting(Arc<Notify>),
     Absent,
+}
+
+/// What became of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// There was a hold or a place, and there is none now.
+    Something,
+    Nothing,
+    /// The file is being taken for the claim right now: it would look held by it. Ask again in a moment.
+    NotYet,
 }
 
 impl Claims {
@@ -86,9 +98,12 @@ impl Claims {
         self.lock().queues.get(name).and_then(|queue| queue.failure.clone())
     }
 
-    /// Ends a hold or a place. Tells whether there was one.
-    pub(crate) fn release(&self, claim: &Claim) -> bool {
+    /// Ends a hold or a place.
+    pub(crate) fn release(&self, claim: &Claim) -> Ended {
         let mut inner = self.lock();
+        if inner.queues.get(&claim.name).is_some_and(|queue| queue.taking == Some(claim.owner)) {
+            return Ended::NotYet;
+        }
         let held = inner.held.remove(&claim.owner);
         let mut found = held.is_some();
         if let Some(queue) = inner.queues.get_mut(&claim.name) {
@@ -103,7 +118,7 @@ impl Claims {
         if let Some(locked) = held {
             locked.unlock();
         }
-        found
+        if found { Ended::Something } else { Ended::Nothing }
     }
 
     pub(crate) fn waiting(&self, name: &LockName) -> usize {
@@ -120,10 +135,25 @@ impl Claims {
         first
     }
 
+    /// As [`Claims::first`], for a thread that has the file and is going to take it for that waiter.
+    fn take_for_first(&self, name: &LockName) -> Option<Arc<Claim>> {
+        let mut inner = self.lock();
+        let first = inner.queues.get_mut(name).and_then(|queue| {
+            let (claim, _) = queue.waiting.front()?;
+            queue.taking = Some(claim.owner);
+            Some(Arc::clone(claim))
+        });
+        if first.is_none() {
+            inner.queues.remove(name);
+        }
+        first
+    }
+
     /// Gives a lock that was taken for `claim` to it, if it still waits. Otherwise the lock comes back.
     fn deliver(&self, claim: &Claim, locked: Locked) -> Option<Locked> {
         let mut inner = self.lock();
         let Some(queue) = inner.queues.get_mut(&claim.name) else { return Some(locked) };
+        queue.taking = None;
         let Some(place) = queue.waiting.iter().position(|(waiter, _)| waiter.owner == claim.owner) else {
             return Some(locked);
         };
@@ -140,6 +170,7 @@ impl Claims {
         let mut inner = self.lock();
         let Some(queue) = inner.queues.get_mut(name) else { return };
         queue.served = false;
+        queue.taking = None;
         queue.failure = Some(Arc::from(error.to_string()));
         for (_, wake) in &queue.waiting {
             wake.notify_one();
@@ -159,7 +190,7 @@ fn serve(claims: &Weak<Claims>, store: &Weak<Store>, name: &LockName) {
         let candidate = store.lock(name);
         let Some(claims) = claims.upgrade() else { return };
         // The one who waits first now; without one, the lock is given back by dropping it.
-        let Some(claim) = claims.first(name) else { return };
+        let Some(claim) = claims.take_for_first(name) else { return };
         match candidate.and_then(|candidate| store.take(candidate, &claim)) {
             Ok(locked) => {
                 if let Some(back) = claims.deliver(&claim, locked) {

@@ -300,6 +300,11 @@ async fn unlock_on(mut line: Line, key: Key, owner: Owner, registry: Registry, s
             registry.book().forget(key, owner);
             Ok(Release::NotHeld)
         }
+        Err(failed) if error::session_was_ended(&failed) => {
+            line.distrust();
+            registry.book().forget(key, owner);
+            Ok(Release::NotHeld)
+        }
         Err(failed) => Err(error::driver(failed, "unlocking")),
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Control {
 
 const CANCEL: &str = "SELECT pg_cancel_backend(a.pid) FROM pg_stat_get_activity($1) a \
     WHERE (extract(epoch FROM a.backend_start) * 1000000)::int8 = $2";
-const TERMINATE: &str = "SELECT pg_terminate_backend(a.pid) FROM pg_stat_get_activity($1) a \
+const TERMINATE: &str = "SELECT pg_terminate_backend(a.pid, $3) FROM pg_stat_get_activity($1) a \
     WHERE (extract(epoch FROM a.backend_start) * 1000000)::int8 = $2";
 const EXISTS: &str = "SELECT 1 FROM pg_stat_get_activity($1) a \
     WHERE (extract(epoch FROM a.backend_start) * 1000000)::int8 = $2";
@@ -97,8 +97,16 @@ impl Control {
         }
     }
 
+    /// Ends a session, and waits until the server has: a signal sent is a lock still held.
     async fn terminate(&self, backend: Backend) -> Result<()> {
-        self.row(sqlx::query(TERMINATE).bind(backend.pid).bind(backend.started), "ending a session").await.map(drop)
+        const DOING: &str = "ending an old session";
+        // Not for long: all that goes by the side connection waits meanwhile.
+        let patience = i64::try_from((self.op_timeout / 10).as_millis()).unwrap_or(i64::MAX).max(1);
+        let terminate = sqlx::query(TERMINATE).bind(backend.pid).bind(backend.started).bind(patience);
+        match self.row(terminate, DOING).await? {
+            Some(row) if !column::<bool>(&row, 0)? => Err(error::no_answer(DOING)),
+            _ => Ok(()),
+        }
     }
 
     /// Remembers a session that this client gave up without the server having said that it ended, and sees it ended.

@@ -30,6 +30,11 @@ pub(crate) fn session_survives(error: &sqlx::Error) -> bool {
     }
 }
 
+/// Whether the server said that it has ended the session, and with it all that rested on it.
+pub(crate) fn session_was_ended(error: &sqlx::Error) -> bool {
+    database(error).is_some_and(|error| matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic))
+}
+
 fn database(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
 }
@@ -64,6 +69,7 @@ fn classify_code(code: &str) -> (ErrorKind, &'static str) {
         "08P01" => (ErrorKind::WrongServer, "a pooler in between? connect to the server itself, or use lock=lease"),
         "25006" => (ErrorKind::WrongServer, "this is a standby: connect to the primary"),
         code::LOCK_NOT_AVAILABLE | code::QUERY_CANCELED => (ErrorKind::Unreachable, "the server gave the statement up"),
+        "25P03" | "25P04" | "57P05" => (ErrorKind::Unreachable, "the server heard nothing of the session for its ttl"),
         code if code.starts_with("57P") => (ErrorKind::Unreachable, "the server is shutting down or starting"),
         code if code.starts_with("53") => (ErrorKind::Capacity, ""),
         code if code.starts_with("08") => (ErrorKind::Unreachable, ""),

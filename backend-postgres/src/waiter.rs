@@ -323,6 +323,10 @@ pub(crate) async fn give_back(waiter: Arc<Waiter>, mut line: Line) -> Result<Rel
             line.unknown_to_server(target);
             Ok(Release::NotHeld)
         }
+        Err(failed) if error::session_was_ended(&failed) => {
+            line.distrust();
+            Ok(Release::NotHeld)
+        }
         Err(failed) => Err(error::driver(failed, "giving back")),
     }
 }

@@ -292,7 +292,11 @@ impl DistributedLock for ZkLock {
     }
 
     async fn release(&self, claim: &Claim) -> Result<Release> {
-        self.timely("deleting a node", self.undo(claim)).await
+        match self.timely("deleting a node", self.undo(claim)).await {
+            // What rested on the session went with it: nothing is left to release.
+            Err(error) if error.kind() == ErrorKind::SessionChanged => Ok(Release::NotHeld),
+            release => release,
+        }
     }
 
     async fn inspect(&self, name: &LockName) -> Result<Option<Holder>> {

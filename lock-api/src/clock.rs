@@ -163,6 +163,16 @@ impl Clock {
         }
     }
 
+    /// Moves only the wall clock of a manual clock, backward: somebody has set it.
+    pub fn set_back_wall_clock(&self, time: Duration) {
+        if let Some(manual) = &self.manual {
+            // Never below zero; `Err` is the reading that stays.
+            let _ =
+                manual.real.fetch_update(Order::SeqCst, Order::SeqCst, |real| Some(real.saturating_sub(nanos(time))));
+            manual.moved.notify_waiters();
+        }
+    }
+
     /// Ends when the clock reads `until` or later; for ever when that is [`Moment::FAR`].
     ///
     /// # Cancel safety

@@ -159,8 +159,10 @@ impl Guard {
 
     /// Ends the watch before the release is sent; the turn is whose release it is.
     fn end(&mut self) -> Option<Turn> {
-        let turn = self.turn.take()?;
-        self.hold.loss().forget_hook();
+        let mut turn = self.turn.take()?;
+        if !self.hold.loss().forget_hook() {
+            turn.forget_key();
+        }
         if let Some(watch) = self.watch.take() {
             turn.core().watchdog.leave(watch);
         }

@@ -47,7 +47,7 @@ impl fmt::Display for LostReason {
 
 /// Is told of a loss. Called in place: it is quick, and never blocks.
 pub(crate) trait LossListener: Send + Sync {
-    fn lost(&self, claim: &Claim, reason: LostReason);
+    fn lost(self: Arc<Self>, claim: &Claim, reason: LostReason);
 }
 
 /// Who is told of the loss of which claim, as long as it lives.
@@ -106,9 +106,10 @@ impl Loss {
         }
     }
 
-    /// Forgets the hook: the hold is over and its loss no longer matters to anybody.
-    pub(crate) fn forget_hook(&self) {
-        self.0.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Forgets the hook: the hold is over and its loss no longer matters to anybody. Tells whether it was in time: otherwise
+    /// the listener has been told.
+    pub(crate) fn forget_hook(&self) -> bool {
+        self.0.hook.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
     pub(crate) async fn wait(&self) -> LostReason {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::keeper::Keeper;
-use super::queue::LocalQueue;
+use super::queue::{Key, LocalQueue};
 use super::release::Releases;
+use super::turn::Turn;
 use super::watchdog::Watchdog;
 use super::write::Write;
 use crate::event::Events;
@@ -68,8 +69,13 @@ impl Core {
 }
 
 impl LossListener for Core {
-    fn lost(&self, claim: &Claim, reason: LostReason) {
+    fn lost(self: Arc<Self>, claim: &Claim, reason: LostReason) {
         self.events.lost(claim, reason);
+        // Who has lost the name keeps nobody of this process from it, however long the guard stays.
+        if self.local_queue {
+            let key = Key::of(claim);
+            drop(Turn::new(self, Some(key)));
+        }
     }
 }
 

@@ -32,6 +32,11 @@ impl Turn {
         self.claim.as_ref()
     }
 
+    /// The place in the local queue was passed on already, when the hold was lost.
+    pub(crate) fn forget_key(&mut self) {
+        self.key = None;
+    }
+
     /// From here on the claim is undone wherever the turn is dropped.
     pub(crate) fn arm(&mut self, claim: Arc<Claim>) {
         self.claim = Some(claim);

@@ -222,32 +222,47 @@ fn attend(core: &Arc<Core>, id: WatchId, hold: &Arc<Hold>, now: Moment) {
 /// One renewal, driven to its end by a task of its own.
 async fn renew_one(core: Arc<Core>, id: WatchId, hold: Arc<Hold>) {
     let doubtful = hold.look(core.clock.now()) == Standing::Doubtful;
+    let mut next = Next { core: &core, id, hold: &hold, due: None };
     let result = core.backend.renew(&hold.claim).await;
     let now = core.clock.now();
     if let Standing::Lost(_) = hold.look(now) {
-        core.watchdog.leave(id);
-        return;
+        return core.watchdog.leave(id);
     }
-    let next = match result {
+    match result {
         Ok(Renewal::Renewed { ttl, valid_from }) => {
             let left = hold.deadline().since(now).as_secs_f64();
             core.events.renewed(&hold.claim, left / ttl.as_secs_f64().max(f64::MIN_POSITIVE));
             hold.confirm(valid_from, ttl);
-            hold.renewal_due().unwrap_or(Moment::FAR)
+            next.due = Some(hold.renewal_due().unwrap_or(Moment::FAR));
         }
         Ok(Renewal::Lost) => {
             hold.loss().set(if doubtful { LostReason::ClockJump } else { LostReason::Revoked });
             core.watchdog.leave(id);
-            return;
         }
-        // Unknown is not lost: tried again until D, sooner the shorter the lease.
-        Err(error) => {
-            core.events.error(Operation::Renew, Some(&hold.claim.name), &error);
-            let pause = hold.ttl().unwrap_or_default() / 12;
-            now.plus(pause.max(Duration::from_millis(5)).mul_f64(0.5 + fastrand::f64() / 2.0))
-        }
-    };
-    let next = next.min(hold.deadline());
-    core.watchdog.reschedule(id, next, false);
-    core.watchdog.rouse(core.watchdog.lock(), next);
+        Err(error) => core.events.error(Operation::Renew, Some(&hold.claim.name), &error),
+    }
+}
+
+/// Sets when the hold needs something next, also when the backend's renewal ended by a panic.
+struct Next<'a> {
+    core: &'a Core,
+    id: WatchId,
+    hold: &'a Hold,
+    /// `None`: nothing was confirmed. Unknown is not lost: tried again until D, sooner the shorter the lease.
+    due: Option<Moment>,
+}
+
+impl Drop for Next<'_> {
+    fn drop(&mut self) {
+        let watchdog = &self.core.watchdog;
+        let again = || {
+            let pause = self.hold.ttl().unwrap_or_default() / 12;
+            let pause = pause.max(Duration::from_millis(5)).mul_f64(0.5 + fastrand::f64() / 2.0);
+            self.core.clock.now().plus(pause)
+        };
+        let due = self.due.unwrap_or_else(again).min(self.hold.deadline());
+        // A hold that was lost has left, and is not found.
+        watchdog.reschedule(self.id, due, false);
+        watchdog.rouse(watchdog.lock(), due);
+    }
 }

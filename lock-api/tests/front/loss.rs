@@ -1,33 +1,8 @@
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockyard_api::{Clock, Event, Locker, LostReason, Observer, Release};
+use lockyard_api::{Clock, Event, Locker, LostReason, Release};
 
-use crate::support::{NAME, client, entries, eventually, locker, over, server, session_server};
-
-const TTL: Duration = Duration::from_secs(30);
-
-/// Lets virtual time go by in small steps, so that everybody sees every moment of it.
-async fn pass(clock: &Clock, time: Duration) {
-    let step = Duration::from_millis(500);
-    let mut left = time;
-    while !left.is_zero() {
-        clock.advance(step.min(left));
-        left = left.saturating_sub(step);
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-#[derive(Debug, Default, Clone)]
-struct Heard(Arc<Mutex<Vec<Event>>>);
-
-impl Observer for Heard {
-    fn on_event(&self, event: &Event) {
-        self.0.lock().expect("no panic").push(event.clone());
-    }
-}
+use crate::support::{Heard, NAME, TTL, client, entries, eventually, locker, over, pass, server, session_server};
 
 #[tokio::test]
 async fn a_hold_is_renewed_for_as_long_as_it_lasts() {
@@ -39,13 +14,13 @@ async fn a_hold_is_renewed_for_as_long_as_it_lasts() {
     pass(&clock, TTL * 5).await;
     assert!(guard.is_held());
     assert!(guard.remaining() > TTL / 2);
-    let renewals = heard.0.lock().expect("no panic").iter().filter(|e| matches!(e, Event::Renewed { .. })).count();
+    let renewals = heard.count(|e| matches!(e, Event::Renewed { .. }));
     assert!((13..=16).contains(&renewals), "one each third of the ttl, seen {renewals}");
     assert_eq!(guard.release().await.expect("released"), Release::Released);
     // B31: nothing renews it any more.
     assert_eq!(entries(&server, NAME), 0);
     pass(&clock, TTL).await;
-    let later = heard.0.lock().expect("no panic").iter().filter(|e| matches!(e, Event::Renewed { .. })).count();
+    let later = heard.count(|e| matches!(e, Event::Renewed { .. }));
     assert_eq!(later, renewals);
 }
 
@@ -80,9 +55,7 @@ async fn cut_off_the_loss_is_told_at_the_deadline() {
     let (lost, guard) = ran.await.expect("no panic");
     assert_eq!(lost.reason, LostReason::Expired);
     assert!(!next.is_finished(), "told before the server lets others in");
-    assert!(
-        heard.0.lock().expect("no panic").iter().any(|e| matches!(e, Event::Lost { reason: LostReason::Expired, .. }))
-    );
+    assert_eq!(heard.count(|e| matches!(e, Event::Lost { reason: LostReason::Expired, .. })), 1);
     pass(&clock, Duration::from_secs(1)).await;
     let next = next.await.expect("no panic");
     assert!(next.fencing_token() > guard.fencing_token());

@@ -1,6 +1,7 @@
 //! The front end over the memory backend: waiting, cancellation, loss, the local queue, shutdown.
 
 mod cancel;
+mod cases;
 mod loss;
 mod queue;
 mod reentrant;

@@ -2,13 +2,17 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lockyard_api::{Clock, LockName, Locker, Namespace};
+use lockyard_api::{Clock, Event, LockName, Locker, Namespace, Observer};
 use lockyard_memory::{MemoryLiveness, MemoryLock, MemoryOptions, MemoryServer};
 
 pub(crate) const NAME: &str = "job";
+
+/// The ttl of requests that name none.
+pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// A lease server with this clock.
 pub(crate) fn server(clock: &Clock) -> MemoryServer {
@@ -36,6 +40,35 @@ pub(crate) fn over(client: MemoryLock, clock: &Clock) -> Locker {
 
 pub(crate) fn entries(server: &MemoryServer, name: &str) -> usize {
     server.entries(&Namespace::default(), &LockName::new(name).expect("a name"))
+}
+
+/// Lets virtual time go by in small steps, so that everybody sees every moment of it.
+pub(crate) async fn pass(clock: &Clock, time: Duration) {
+    let step = Duration::from_millis(500);
+    let mut left = time;
+    while !left.is_zero() {
+        clock.advance(step.min(left));
+        left = left.saturating_sub(step);
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// All that a locker has told.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Heard(Arc<Mutex<Vec<Event>>>);
+
+impl Heard {
+    pub(crate) fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        self.0.lock().expect("no panic").iter().filter(|event| wanted(event)).count()
+    }
+}
+
+impl Observer for Heard {
+    fn on_event(&self, event: &Event) {
+        self.0.lock().expect("no panic").push(event.clone());
+    }
 }
 
 /// Waits until the condition holds; fails after ten seconds.
