@@ -73,7 +73,10 @@ async fn late_clone_spares_the_next(ctx: &Context) -> Checked {
     ensure!(next.claim().owner != late.claim().owner, "two acquisitions of one locker have one owner");
     let known = late.fencing_token().is_some();
     ensure!(!known || next.fencing_token() > late.fencing_token(), "the later hold's token is not the larger one");
-    ensure!(late.release().await? == Release::NotHeld, "a hold that has ended was released");
+    // On the connection that ended with the hold there may be no answer; an answer is that nothing was released.
+    if let Ok(release) = late.release().await {
+        ensure!(release == Release::NotHeld, "a hold that has ended was released");
+    }
     busy(b.lock.try_acquire(&ctx.claim(&name)).await?)?;
     ensure!(next.is_held(), "the next holder lost the name to a late release by a clone");
     ensure!(next.release().await? == Release::Released, "the next holder's claim was released by a late clone");
