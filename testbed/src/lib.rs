@@ -2,7 +2,8 @@
 //!
 //! A [`Server`] is a Redis, Postgres, etcd or ZooKeeper that answers. It can be frozen, killed and restarted, and it is gone, with
 //! its files, when the value is dropped or when the test process dies, however it dies. A [`Proxy`] stands between a client and
-//! a server and breaks the connection in the ways a network does. This crate knows nothing of locks.
+//! a server and breaks the connection in the ways a network does. An [`Ensemble`] is several servers of one service that elect a
+//! leader, with proxies between them. This crate knows nothing of locks.
 //!
 //! ```no_run
 //! use lockyard_testbed::{Server, Service};
@@ -18,6 +19,7 @@
 
 #[cfg(feature = "container")]
 mod container;
+mod ensemble;
 mod error;
 mod faults;
 mod home;
@@ -38,6 +40,7 @@ mod service;
 pub mod timing;
 mod wire;
 
+pub use ensemble::Ensemble;
 pub use error::{Absent, FailedStart, FaultError, StartError};
 pub use options::Options;
 pub use proxy::{Mode, Proxy};

@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::home::Home;
-use crate::launch::{Launch, Site};
+use crate::launch::{Launch, Member, Site};
 use crate::monitor::Monitor;
 use crate::ports::Port;
 use crate::process::{is_going, is_stopped, kill_members, members, signal_all};
@@ -43,7 +43,7 @@ pub(crate) struct Native {
     run: Mutex<Run>,
     launcher: Arc<dyn Launch>,
     site: Site,
-    _ports: [Port; 2],
+    _ports: Vec<Port>,
     home: Home,
 }
 
@@ -62,8 +62,9 @@ impl Native {
     ) -> Result<(Self, String), FailedStart> {
         let mut tries = 1;
         loop {
-            let native = Self::settle(service, Arc::clone(&launcher), options.clone())
-                .map_err(|error| FailedStart::new(service, format!("no place to start it in: {error}")))?;
+            let ports: io::Result<Vec<Port>> = (0..2).map(|_| Port::reserve()).collect();
+            let settle = |ports| Self::settle(service, Arc::clone(&launcher), options.clone(), ports, None);
+            let native = ports.and_then(settle).map_err(|error| no_place(service, &error))?;
             match native.launch().await {
                 Ok(version) => return Ok((native, version)),
                 Err(failed) if tries < PORT_TRIES && lost_its_port(&failed) => tries += 1,
@@ -72,9 +73,29 @@ impl Native {
         }
     }
 
-    fn settle(service: Service, launcher: Arc<dyn Launch>, options: Options) -> io::Result<Self> {
+    /// One member of an ensemble: it answers once enough of the others are started.
+    pub(crate) async fn start_member(
+        service: Service,
+        launcher: Arc<dyn Launch>,
+        options: Options,
+        ports: Vec<Port>,
+        member: Member,
+    ) -> Result<(Self, String), FailedStart> {
+        let settled = Self::settle(service, launcher, options, ports, Some(member));
+        let native = settled.map_err(|error| no_place(service, &error))?;
+        let version = native.launch().await?;
+        Ok((native, version))
+    }
+
+    /// The first port is that of clients, the second that of other servers.
+    fn settle(
+        service: Service,
+        launcher: Arc<dyn Launch>,
+        options: Options,
+        ports: Vec<Port>,
+        member: Option<Member>,
+    ) -> io::Result<Self> {
         let home = Home::new()?;
-        let ports = [Port::reserve()?, Port::reserve()?];
         let mut contact = Contact::new(service, (Ipv4Addr::LOCALHOST, ports[0].number()).into());
         if service == Service::Redis {
             contact.password = options.redis_password().map(str::to_owned);
@@ -84,6 +105,7 @@ impl Native {
             home: home.path().to_owned(),
             port: ports[0].number(),
             peer_port: ports[1].number(),
+            member,
             options,
         };
         Ok(Self { contact, run: Mutex::default(), launcher, site, _ports: ports, home })
@@ -271,6 +293,10 @@ async fn all_stopped(pids: Vec<Pid>) -> Result<(), FaultError> {
         async move { stopped }
     });
     stopped.await.ok_or_else(|| too_slow("freeze"))
+}
+
+fn no_place(service: Service, error: &io::Error) -> FailedStart {
+    FailedStart::new(service, format!("no place to start it in: {error}"))
 }
 
 fn text(error: impl std::fmt::Display) -> String {

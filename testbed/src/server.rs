@@ -120,6 +120,11 @@ impl Server {
         SHARED[service as usize].get_or_try_init(|| Self::start(service)).await
     }
 
+    /// One member of an ensemble.
+    pub(crate) fn of_ensemble(service: Service, native: Native, version: String) -> Self {
+        Self { service, version, source: Source::Native(Box::new(native)) }
+    }
+
     async fn join(service: Service, url: String) -> Result<Self, FailedStart> {
         let joined = Joined::new(service, url);
         let failed =

@@ -39,7 +39,27 @@ pub(crate) struct Site {
     pub(crate) port: u16,
     /// Other servers connect here, where the service wants it.
     pub(crate) peer_port: u16,
+    /// Its place among others, unless it stands alone.
+    pub(crate) member: Option<Member>,
     pub(crate) options: Options,
+}
+
+/// One server's view of the ensemble that it belongs to.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    /// Its own place in the list.
+    pub(crate) me: usize,
+    /// All members, as this one reaches them.
+    pub(crate) peers: Vec<Peer>,
+}
+
+/// Where a member of an ensemble is reached by another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    /// For what the leader and its followers say to each other: by way of a proxy.
+    pub(crate) port: u16,
+    /// For the election of a leader, where the service has a port of its own for it.
+    pub(crate) election: u16,
 }
 
 /// The installed server, or what was looked for in vain.

@@ -33,6 +33,9 @@ impl Zookeeper {
 
 impl Launch for Zookeeper {
     fn prepare(&self, site: &Site) -> io::Result<()> {
+        if let Some(member) = &site.member {
+            fs::write(site.data.join("myid"), number(member.me).to_string())?;
+        }
         fs::write(config(site), settings(site))
     }
 
@@ -55,6 +58,11 @@ fn config(site: &Site) -> PathBuf {
     site.home.join("zoo.cfg")
 }
 
+/// Servers are numbered from one.
+const fn number(at: usize) -> usize {
+    at + 1
+}
+
 /// The session timeout is between two and twenty ticks unless both bounds are given.
 fn settings(site: &Site) -> String {
     let mut lines = vec![
@@ -68,6 +76,17 @@ fn settings(site: &Site) -> String {
         "4lw.commands.whitelist=*".to_owned(),
         "maxClientCnxns=0".to_owned(),
     ];
+    if let Some(member) = &site.member {
+        // In ticks: how long a follower may take to join, and to be in step with its leader.
+        lines.extend(["initLimit=50", "syncLimit=20", "standaloneEnabled=false"].map(str::to_owned));
+        lines.extend(
+            member
+                .peers
+                .iter()
+                .enumerate()
+                .map(|(at, peer)| format!("server.{}=127.0.0.1:{}:{}", number(at), peer.port, peer.election)),
+        );
+    }
     lines.extend(site.options.args.iter().cloned());
     lines.push(String::new());
     lines.join("\n")
