@@ -160,6 +160,37 @@ async fn an_append_only_file_keeps_locks() {
     assert!(matches!(lock.renew(&claim).await, Ok(Renewal::Renewed { .. })));
 }
 
+/// B70: a failover to a replica that lacks the last lock. Two clients hold it until the first one asks; it is told then, and
+/// nothing of its own is made anew. What had been replicated is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_that_lost_a_lock_is_told_at_the_next_renewal() {
+    let primary = harness().await;
+    let server = primary.server().expect("our own");
+    let port = server.addr().port().to_string();
+    let replicating = Options::new().args(["--replicaof", "127.0.0.1", &port]);
+    let replica = RedisHarness::start_with(replicating).await.expect("a server of our own");
+    let lock = connect(&primary).await;
+    assert!(!lock.capabilities().failover_safe);
+    let (kept, lost) = (Claim::new(name("kept"), TTL * 6), Claim::new(name("lost"), TTL * 6));
+    let early = granted(try_acquire(&lock, &kept).await);
+    let replicated = timing::eventually(Duration::from_secs(10), async || {
+        ask::<i64>(&replica, &["EXISTS", "lockyard:kept"]).await == 1
+    });
+    replicated.await.expect("the replica follows");
+    let _: String = ask(&replica, &["REPLICAOF", "NO", "ONE"]).await;
+    let first = granted(try_acquire(&lock, &lost).await);
+    server.kill().await.expect("killed");
+    let _: String = ask(&replica, &["CONFIG", "SET", "port", &port]).await;
+
+    let next = Claim::new(name("lost"), TTL * 6).queueing();
+    let second = acquire(&connect(&primary).await, &next).await;
+    assert!(second.token > first.token && second.token > early.token);
+    let asked = timing::eventually(Duration::from_secs(10), async || lock.renew(&lost).await.ok());
+    assert_eq!(asked.await.expect("the new primary answers"), Renewal::Lost);
+    assert!(matches!(lock.renew(&kept).await, Ok(Renewal::Renewed { .. })));
+    assert_eq!(ask::<String>(&primary, &["GET", "lockyard:lost"]).await, next.owner.to_string());
+}
+
 /// The last client closes its connection and ends its tasks; the lock stays until its ttl.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_client_leaves_no_connection() {

@@ -2,13 +2,17 @@
 
 use lockyard_api::{Claim, Clock, Liveness, Moment, Renewal};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 use super::checks;
 use crate::steps::{POLL, acquire, busy, granted, renew, within};
 use crate::stop::ensure;
 use crate::{Checked, Client, Context, Stop};
 
-checks! { 7 lease: not_early, not_late, renew_extends, granted_not_less, fixed_ends, kept_over_restart alone }
+checks! {
+    7 lease: not_early, not_late, renew_extends, granted_not_less, fixed_ends, at_any_phase v2,
+    kept_over_restart alone
+}
 
 /// How a hold ended that nobody kept alive.
 struct Takeover {
@@ -71,6 +75,26 @@ async fn not_late(ctx: &Context) -> Checked {
     ctx.needs_expiry()?;
     let it = takeover(ctx, ctx.short(&ctx.name())).await?;
     it.check_not_late(ctx.takeover(it.ttl))
+}
+
+/// Holders that fall silent at any moment of a second: none is followed early, none late (B55).
+async fn at_any_phase(ctx: &Context) -> Checked {
+    const HOLDERS: usize = 10;
+    ctx.needs_expiry()?;
+    let mut takeovers = JoinSet::new();
+    for _ in 0..HOLDERS {
+        let ctx = ctx.clone();
+        takeovers.spawn(async move {
+            ctx.clock().sleep(Duration::from_millis(fastrand::u64(0..1000))).await;
+            let it = takeover(&ctx, ctx.short(&ctx.name())).await?;
+            it.check_not_early()?;
+            it.check_not_late(ctx.takeover(it.ttl))
+        });
+    }
+    while let Some(ended) = takeovers.join_next().await {
+        ended.map_err(|panic| Stop::failed(format_args!("a takeover ended by a panic: {panic}")))??;
+    }
+    Ok(())
 }
 
 async fn fixed_ends(ctx: &Context) -> Checked {

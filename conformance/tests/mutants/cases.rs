@@ -91,6 +91,7 @@ pub(crate) const TIME: &[Case] = &[
             "frontend::late_release_spares_the_next",
             "hung::holder_loses",
             "hung::waiter_does_not_block_for_long",
+            "lease::at_any_phase",
             "lease::fixed_ends",
             "lease::not_late",
             "loss::renew_after_takeover",
@@ -102,7 +103,7 @@ pub(crate) const TIME: &[Case] = &[
         Fault::LeaseToldTooLong,
         Fifo,
         Lease,
-        &["frontend::lost_before_another_enters", "lease::fixed_ends", "lease::not_early"],
+        &["frontend::lost_before_another_enters", "lease::at_any_phase", "lease::fixed_ends", "lease::not_early"],
     ),
     (Fault::LeaseToldTooShort, Fifo, Lease, &["lease::granted_not_less"]),
     (Fault::RepeatKeepsOldLease, Fifo, Lease, &["repeat::fresh_lease"]),
@@ -136,7 +137,7 @@ pub(crate) const TIME: &[Case] = &[
         Fault::ClockOfTheClient,
         Fifo,
         Lease,
-        &["frontend::lost_before_another_enters", "lease::fixed_ends", "lease::not_early"],
+        &["frontend::lost_before_another_enters", "lease::at_any_phase", "lease::fixed_ends", "lease::not_early"],
     ),
 ];
 
