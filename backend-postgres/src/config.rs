@@ -301,6 +301,7 @@ mod tests {
             let error = PostgresConfig::from_url(url).expect_err(url);
             assert!(error.kind() == ErrorKind::Config && error.message().contains(word), "{url}: {error}");
         }
+        // B92
         for url in ["postgres://a,b/x", "postgres://h?scope=transaction"] {
             assert_eq!(PostgresConfig::from_url(url).expect_err(url).kind(), ErrorKind::Unsupported);
         }

@@ -233,6 +233,7 @@ mod tests {
             ("redis://h?fair=false", ErrorKind::Unsupported, "fair"),
             ("redis://h?min_replicas=1", ErrorKind::Unsupported, "min_replicas"),
             ("redis+sentinel://h1,h2/service/3", ErrorKind::Unsupported, "Sentinel"),
+            // B66
             ("rediss+cluster://h1,h2", ErrorKind::Unsupported, "Cluster"),
             ("redis+redlock://h1,h2,h3?quorum=2&token=write-back", ErrorKind::Unsupported, "Redlock"),
             ("redis+redlock://h1?quorom=2", ErrorKind::Config, "quorum"),

@@ -8,6 +8,8 @@ mod fault;
 mod harness;
 #[path = "mutants/mutant.rs"]
 mod mutant;
+#[path = "mutants/page.rs"]
+mod page;
 #[path = "mutants/recall.rs"]
 mod recall;
 #[path = "mutants/register.rs"]

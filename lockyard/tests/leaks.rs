@@ -109,7 +109,7 @@ async fn settle(lockers: &[Locker; 2], counts: &dyn Counts, before: Option<&Mete
 async fn on(service: Service, few: usize) -> Checked {
     let _alone = ALONE.lock().await;
     let Some(server) = support::server(service).await? else { return Ok(()) };
-    let counts = server::of(&server).await?;
+    let counts = server::of(&server)?;
     nothing_grows(&server.lock_url(), &*counts, few).await
 }
 

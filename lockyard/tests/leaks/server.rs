@@ -39,7 +39,7 @@ impl Counts for Nothing {
     }
 }
 
-pub(crate) async fn of(server: &Server) -> Checked<Box<dyn Counts>> {
+pub(crate) fn of(server: &Server) -> Checked<Box<dyn Counts>> {
     let addr = server.addr();
     Ok(match server.service() {
         Service::Redis => Box::new(Redis(redis::Client::open(server.url())?)),
