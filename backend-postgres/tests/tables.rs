@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockyard_api::{Attempt, Clock, DistributedLock, Liveness, Release, Renewal};
+use lockyard_api::{
+    Attempt, Clock, DistributedLock, FencedRegister, FencingToken, Liveness, Release, Renewal, Version, Write,
+};
 use lockyard_conformance::Harness;
 use lockyard_postgres::testing::PostgresHarness;
-use lockyard_postgres::{Mode, PostgresConfig, PostgresLock};
+use lockyard_postgres::{Mode, PostgresConfig, PostgresLock, PostgresRegister};
 use sqlx::Row;
 use tokio::task::JoinSet;
 
@@ -196,5 +198,55 @@ async fn a_taker_that_waited_for_the_row_has_its_full_lease() -> Checked {
     let end: i64 = end.fetch_one(&mut harness.side().await?).await?.try_get(0)?;
     let lease = end - let_go?;
     assert!(lease >= 5000, "a lease of 5 s ends {lease} ms after its taker stopped waiting");
+    Ok(())
+}
+
+/// What was read before a row was deleted by hand is not mistaken for what was written after.
+#[tokio::test]
+async fn no_version_of_a_register_comes_twice() -> Checked {
+    let Some(harness) = harness(Mode::Advisory).await? else { return Ok(()) };
+    let register = PostgresRegister::connect(harness.config()).await?;
+    let (name, token) = (name(), FencingToken::from_server(1)?);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let answer = register.write(&name, b"x", token, Version::ABSENT).await?;
+        let Write::Written { version } = answer else { return Err(format!("{answer:?} where there is no row").into()) };
+        assert!(!seen.contains(&version), "{version} after {seen:?}");
+        seen.push(version);
+        sqlx::raw_sql("DELETE FROM lockyard.register").execute(&mut harness.side().await?).await?;
+        assert_eq!(register.write(&name, b"late", token, version).await?, Write::Conflict { version: Version::ABSENT });
+    }
+    Ok(())
+}
+
+/// B105: also where the database's default isolation makes statements fail to serialise, and all write at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn registers_count_under_a_serializable_default() -> Checked {
+    let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
+    let set = "ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'";
+    sqlx::raw_sql(set).execute(&mut harness.side().await?).await?;
+    let (name, token) = (name(), FencingToken::from_server(1)?);
+    let mut writers = JoinSet::new();
+    for _ in 0..4 {
+        let (register, name) = (PostgresRegister::connect(harness.config()).await?, name.clone());
+        writers.spawn(async move {
+            for _ in 0..10 {
+                loop {
+                    let found = register.read(&name).await?;
+                    let mut value = found.value.unwrap_or_default();
+                    value.push(b'x');
+                    if let Write::Written { .. } = register.write(&name, &value, token, found.version).await? {
+                        break;
+                    }
+                }
+            }
+            Checked::Ok(())
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended??;
+    }
+    let register = PostgresRegister::connect(harness.config()).await?;
+    assert_eq!(register.read(&name).await?.value.map(|value| value.len()), Some(40));
     Ok(())
 }

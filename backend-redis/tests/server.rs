@@ -4,7 +4,11 @@ mod support;
 
 use std::time::Duration;
 
-use lockyard_api::{Attempt, Claim, Clock, DistributedLock, ErrorKind, Outcome, Release, Renewal};
+use lockyard_api::{
+    Attempt, Claim, Clock, DistributedLock, ErrorKind, FencedRegister, FencingToken, Outcome, Release, Renewal,
+    Version, Write,
+};
+use lockyard_redis::RedisRegister;
 use lockyard_redis::testing::RedisHarness;
 use lockyard_testbed::{Options, timing};
 use support::{acquire, ask, connect, granted, harness, name, queued, try_acquire, two};
@@ -206,4 +210,61 @@ async fn a_dropped_client_leaves_no_connection() {
         list.lines().count() == 1 && tasks() <= 1
     });
     assert!(gone.await.is_some(), "{} tasks are left", tasks());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_only_file_keeps_registers() {
+    let options = Options::new().args(["--appendonly", "yes", "--appendfsync", "always"]);
+    let harness = RedisHarness::start_with(options).await.expect("a server of our own");
+    let server = harness.server().expect("our own");
+    let register = RedisRegister::connect(harness.config()).await.expect("connects");
+    let (name, token) = (name("a"), FencingToken::from_server(3).expect("small"));
+    let _ = register.write(&name, b"kept", token, Version::ABSENT).await.expect("an answer");
+    let right = register.read(&name).await.expect("an answer");
+    server.kill().await.expect("killed");
+    server.restart().await.expect("restarted");
+    let found =
+        timing::eventually(Duration::from_secs(5), async || register.read(&name).await.ok() == Some(right.clone()));
+    assert!(found.await.is_some(), "{right:?} is gone");
+    let late = FencingToken::from_server(2).expect("small");
+    let answer = register.write(&name, b"late", late, right.version).await.expect("an answer");
+    assert_eq!(answer, Write::StaleToken { stored: token });
+}
+
+/// What was read before the data was lost is not mistaken for what was written after.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_version_of_a_register_comes_twice() {
+    let harness = harness().await;
+    let register = RedisRegister::connect(harness.config()).await.expect("connects");
+    let (name, token) = (name("a"), FencingToken::from_server(3).expect("small"));
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let answer = register.write(&name, b"x", token, Version::ABSENT).await.expect("an answer");
+        let Write::Written { version } = answer else { panic!("{answer:?} where there is nothing") };
+        assert!(!seen.contains(&version), "{version} after {seen:?}");
+        seen.push(version);
+        let _: String = ask(&harness, &["FLUSHALL"]).await;
+        let late = register.write(&name, b"late", token, version).await.expect("an answer");
+        assert_eq!(late, Write::Conflict { version: Version::ABSENT });
+    }
+}
+
+/// A key that somebody has spoilt is an error and never a panic.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spoilt_register_is_told() {
+    let harness = harness().await;
+    let register = RedisRegister::connect(harness.config()).await.expect("connects");
+    let (name, token) = (name("a"), FencingToken::from_server(3).expect("small"));
+    let key = "{lockyard:a}:register";
+    for spoil in [
+        &["SET", key, "x"][..],
+        &["HSET", key, "value", "x"],
+        &["HSET", key, "value", "x", "version", "y", "token", "z"],
+    ] {
+        let _: i64 = ask(&harness, &["DEL", key]).await;
+        let _: redis::Value = ask(&harness, spoil).await;
+        assert!(register.read(&name).await.is_err(), "{spoil:?} reads");
+        let answer = register.write(&name, b"new", token, Version::new(1)).await;
+        assert!(!matches!(answer, Ok(Write::Written { .. })), "{spoil:?}: {answer:?}");
+    }
 }

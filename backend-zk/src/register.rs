@@ -29,6 +29,8 @@ const KNOWN: usize = 1000;
 /// has one token, and the client checks the token of the version that it lets the server compare. A write is one request
 /// when this client has read or written that version, else one more goes before it. A read is two requests in one flight,
 /// since a server alone may be behind the leader.
+///
+/// A node that is deleted by hand and made anew counts its versions from the beginning: stop who writes it before.
 #[derive(Clone)]
 pub struct ZkRegister {
     inner: Arc<Inner>,

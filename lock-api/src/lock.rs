@@ -26,6 +26,7 @@ use crate::{Attempt, Capabilities, Claim, Holder, LockName, Release, Renewal, Re
 /// 5. \[`release`\] `release` touches only its owner's claim. It works for a hold, for a place in the queue and for
 ///    nothing at all; a request that arrives after its undo leaves nothing for longer than the ttl.
 /// 6. \[`token`\] Tokens rise strictly per name, across a restart where fencing is `Durable`. A waiter draws none.
+///    \[`register`\] Where the backend keeps a [`FencedRegister`](crate::FencedRegister), that refuses who comes late.
 /// 7. \[`lease`\] A lease ends at the server no earlier than the granted ttl and no later than it plus `slack`.
 /// 8. \[`loss`\] The loss of a session ends all its holds and is signalled; the loss of one hold is signalled for it.
 /// 9. \[`stale`\] A grant never rests on an entry of an earlier session.
