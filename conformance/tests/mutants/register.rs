@@ -39,6 +39,43 @@ impl RegisterMutant {
         LockName::new(text).unwrap_or_else(|_| name.clone())
     }
 
+    /// Judges the write by the wrong rule.
+    async fn judged(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write> {
+        let found = match self.fault {
+            Fault::RegisterIsTheLocks => {
+                let _ = self.locks.try_acquire(&Claim::new(name.clone(), Duration::from_secs(20))).await?;
+                return self.inner.write(name, value, token, expected).await;
+            }
+            Fault::RegisterIgnoresToken
+            | Fault::RegisterIgnoresVersion
+            | Fault::RegisterWantsGreaterToken
+            | Fault::RegisterConflictComesFirst
+            | Fault::RegisterWritesInTwoSteps => self.inner.read(name).await?,
+            _ => return self.inner.write(name, value, token, expected).await,
+        };
+        match (self.fault, found.refusal(token, expected)) {
+            (Fault::RegisterIgnoresToken, _) => {
+                let token = found.token.map_or(token, |stored| stored.max(token));
+                self.inner.write(name, value, token, expected).await
+            }
+            (Fault::RegisterIgnoresVersion, Some(Write::Conflict { .. }) | None) => {
+                self.overwrite(name, value, token).await
+            }
+            (Fault::RegisterWantsGreaterToken, _) if found.token == Some(token) => {
+                Ok(Write::StaleToken { stored: token })
+            }
+            (Fault::RegisterConflictComesFirst, Some(_)) if found.version != expected => {
+                Ok(Write::Conflict { version: found.version })
+            }
+            (Fault::RegisterWritesInTwoSteps, None) => {
+                // The others read meanwhile, as they would anyway, sooner or later.
+                Clock::system().sleep(Duration::from_millis(100)).await;
+                self.overwrite(name, value, token).await
+            }
+            _ => self.inner.write(name, value, token, expected).await,
+        }
+    }
+
     /// Writes whatever the stored token and version are.
     async fn overwrite(&self, name: &LockName, value: &[u8], token: FencingToken) -> Result<Write> {
         loop {
@@ -66,55 +103,13 @@ impl FencedRegister for RegisterMutant {
     async fn write(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write> {
         let name = self.name(name);
         self.own.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
-        let written = match self.fault {
-            Fault::RegisterIgnoresToken => {
-                let stored = self.inner.read(&name).await?.token;
-                let token = stored.map_or(token, |stored| stored.max(token));
-                self.inner.write(&name, value, token, expected).await
-            }
-            Fault::RegisterIgnoresVersion => {
-                let found = self.inner.read(&name).await?;
-                if let Some(stale) = found.refusal(token, found.version) {
-                    return Ok(stale);
-                }
-                self.overwrite(&name, value, token).await
-            }
-            Fault::RegisterWantsGreaterToken => {
-                let found = self.inner.read(&name).await?;
-                match found.token.filter(|stored| *stored == token) {
-                    Some(stored) => Ok(Write::StaleToken { stored }),
-                    None => self.inner.write(&name, value, token, expected).await,
-                }
-            }
-            Fault::RegisterConflictComesFirst => {
-                let found = self.inner.read(&name).await?;
-                if found.version != expected {
-                    return Ok(Write::Conflict { version: found.version });
-                }
-                self.inner.write(&name, value, token, expected).await
-            }
-            Fault::RegisterWritesInTwoSteps => {
-                if let Some(refusal) = self.inner.read(&name).await?.refusal(token, expected) {
-                    return Ok(refusal);
-                }
-                // The others read meanwhile, as they would anyway, sooner or later.
-                Clock::system().sleep(Duration::from_millis(100)).await;
-                self.overwrite(&name, value, token).await
-            }
-            Fault::RegisterIsText => {
-                let text = String::from_utf8_lossy(value).into_owned();
-                self.inner.write(&name, text.as_bytes(), token, expected).await
-            }
-            Fault::RegisterCutsValues => {
-                let end = value.len().min(Fenced::MAX_VALUE_BYTES);
-                self.inner.write(&name, &value[..end], token, expected).await
-            }
-            Fault::RegisterIsTheLocks => {
-                let _ = self.locks.try_acquire(&Claim::new(name.clone(), Duration::from_secs(20))).await?;
-                self.inner.write(&name, value, token, expected).await
-            }
-            _ => self.inner.write(&name, value, token, expected).await,
+        let text = String::from_utf8_lossy(value);
+        let value = match self.fault {
+            Fault::RegisterIsText => text.as_bytes(),
+            Fault::RegisterCutsValues => &value[..value.len().min(Fenced::MAX_VALUE_BYTES)],
+            _ => value,
         };
+        let written = self.judged(&name, value, token, expected).await;
         written.map_err(|error| guessed(self.fault, error))
     }
 }
