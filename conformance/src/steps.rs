@@ -40,6 +40,15 @@ pub(crate) fn queued(attempt: Attempt) -> Checked {
     }
 }
 
+/// As [`queued`], behind a hold that nobody renews. `Ignored` when it may be over by now.
+#[track_caller]
+pub(crate) fn queued_behind(ctx: &Context, hold: &Grant, attempt: Attempt) -> Checked {
+    if matches!(attempt, Attempt::Granted(_)) && ctx.is_over(hold) {
+        return Err(Stop::ignored("the machine is too slow for a ttl this short"));
+    }
+    queued(attempt)
+}
+
 /// The hold stands.
 #[track_caller]
 pub(crate) fn stands(renewal: Renewal) -> Checked {

@@ -1,9 +1,9 @@
 //! Clause 15: a holder that hangs loses the lock, and a waiter that hangs does not block for long.
 
-use lockyard_api::Release;
+use lockyard_api::{Release, Renewal};
 
 use super::checks;
-use crate::steps::{acquire, answered, granted, lost, queued, renew, stands, undo};
+use crate::steps::{acquire, answered, granted, lost, queued, queued_behind, renew, stands, undo};
 use crate::{Checked, Context};
 
 checks! { 15 hung: holder_loses, waiter_does_not_block_for_long }
@@ -14,14 +14,18 @@ async fn holder_loses(ctx: &Context) -> Checked {
     let link = a.needs_link()?;
     let name = ctx.name();
     let (first, second) = (ctx.short(&name), ctx.short(&name).queueing());
-    let ttl = ctx.granted_ttl(&granted(a.lock.try_acquire(&first).await?)?)?;
-    queued(b.lock.try_acquire(&second).await?)?;
+    let hold = granted(a.lock.try_acquire(&first).await?)?;
+    let ttl = ctx.granted_ttl(&hold)?;
+    queued_behind(ctx, &hold, b.lock.try_acquire(&second).await?)?;
     link.silence().await;
     let taken = acquire(&*b.lock, &second, ctx.takeover(ttl) + ctx.recheck(&second)).await;
     // The next holder stays: its hold is made long before the late one stirs.
     let kept = async {
-        taken?;
-        stands(b.lock.renew(&second).await?)
+        let next = taken?;
+        let renewal = b.lock.renew(&second).await?;
+        // Nobody has renewed the next hold either.
+        ctx.needs(renewal != Renewal::Lost || !ctx.is_over(&next), "the machine is too slow for a ttl this short")?;
+        stands(renewal)
     }
     .await;
     link.heal().await;

@@ -1,7 +1,7 @@
 //! Clause 12: no wake-up is lost for longer than the stated re-check.
 
 use super::checks;
-use crate::steps::{POLL, acquire, granted, persist, queued};
+use crate::steps::{POLL, acquire, granted, persist, queued, queued_behind};
 use crate::{Checked, Context};
 
 checks! { 12 wake: on_release, lost_wakeup, dead_holder }
@@ -54,7 +54,7 @@ async fn dead_holder(ctx: &Context) -> Checked {
     let hold = granted(a.lock.try_acquire(&first).await?)?;
     // Where nothing but the process ends a hold, the end of its client does.
     let ttl = ctx.granted_ttl(&hold).unwrap_or_default();
-    queued(b.lock.try_acquire(&second).await?)?;
+    queued_behind(ctx, &hold, b.lock.try_acquire(&second).await?)?;
     drop(a);
     acquire(&*b.lock, &second, ctx.takeover(ttl) + ctx.recheck(&second)).await?;
     Ok(())
