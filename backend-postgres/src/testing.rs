@@ -179,8 +179,7 @@ impl PostgresHarness {
     /// # Cancel safety
     /// Dropped, they may have been ended.
     pub async fn end_sessions_of(&self, pid: u32) {
-        let end =
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE starts_with(application_name, $1)";
+        let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE starts_with(application_name, $1)";
         // A server that does not answer has no sessions to end, or will say so to the clients.
         let _answer = self.ask(sqlx::query(end).bind(format!("lockyard {pid} "))).await;
     }
