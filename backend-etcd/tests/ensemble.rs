@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockyard_api::{Locker, Release};
-use lockyard_etcd::{EtcdConfig, EtcdLock};
+use lockyard_api::{FencedRegister, FencingToken, LockName, Locker, Release, Write};
+use lockyard_etcd::{EtcdConfig, EtcdLock, EtcdRegister};
 use lockyard_testbed::timing::{self, eventually};
 use lockyard_testbed::{Ensemble, Mode, Proxy, Service, StartError, require};
 
@@ -71,4 +71,27 @@ async fn a_dead_holders_name_is_free_one_ttl_after_an_election() {
     let (next, _other) = within("the other is granted", waiting).await.expect("no panic").expect("acquired");
     assert!(!guard.is_held(), "two hold it by their own clocks");
     assert!(next.fencing_token() > guard.fencing_token());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_register_survives_the_death_of_each_server() {
+    let Some(ensemble) = three().await else { return };
+    let config = EtcdConfig::from_url(&ensemble.lock_url()).expect("a URL");
+    let register = EtcdRegister::connect(config).await.expect("connects");
+    let (name, token) = (LockName::new("job").expect("a name"), FencingToken::from_server(1).expect("small"));
+    let mut value = Vec::new();
+    for server in ensemble.servers() {
+        server.kill().await.expect("ours");
+        ensemble.leader().await.expect("the others elect one");
+        let found = eventually(LIMIT, || async { register.read(&name).await.ok() }).await.expect("somebody answers");
+        assert_eq!(found.value.unwrap_or_default(), value);
+        value.push(b'x');
+        // Repeated without an answer, it may find itself: that is a conflict.
+        let written = eventually(LIMIT, || async { register.write(&name, &value, token, found.version).await.ok() });
+        let written = written.await.expect("somebody answers");
+        assert!(matches!(written, Write::Written { .. } | Write::Conflict { .. }), "{written:?}");
+        server.restart().await.expect("it joins again");
+    }
+    let found = eventually(LIMIT, || async { register.read(&name).await.ok() }).await.expect("somebody answers");
+    assert_eq!(found.value, Some(b"xxx".to_vec()));
 }
