@@ -27,6 +27,7 @@
 //! |---|---|
 //! | `LOCKYARD_REQUIRE` | comma-separated; a server named here that is absent makes the trials fail |
 //! | `LOCKYARD_TIME_FACTOR` | multiplies every upper bound (default 1) |
+//! | `LOCKYARD_SEED` | what the random runs (`history::…`) decide; a failure names the one it had |
 //! | `LOCKYARD_JSON`, `LOCKYARD_JUNIT` | files to write the results to |
 
 mod bench;

@@ -3,6 +3,7 @@
 mod exclusion;
 mod fifo;
 mod frontend;
+mod history;
 mod hung;
 mod inspect;
 mod lease;
@@ -63,6 +64,7 @@ pub(crate) fn up_to(version: u32) -> Vec<Check> {
         frontend::checks(),
         sharing::checks(),
         signal::checks(),
+        history::checks(),
     ]
     .concat();
     checks.retain(|check| check.since <= version);

@@ -283,6 +283,12 @@ pub(crate) const REGISTERS: &[Case] = &[
     (Fault::RegisterEndsWithItsClient, Fifo, Lease, &["register::survives_reconnect"]),
 ];
 
+pub(crate) const RANDOM_RUNS: &[Case] = &[
+    (Fault::TokenIsOldAfterError, Fifo, Lease, &["history::random_links"]),
+    (Fault::HeldIsOwnAfterError, Fifo, Lease, &["history::random_links"]),
+    (Fault::ReleasesRunOut, Fifo, Lease, &["history::cancelled_at_each_poll"]),
+];
+
 /// All of them, by the name of the test that runs them.
 pub(crate) const ALL: &[(&str, &[Case])] = &[
     ("faults_of_ownership", OWNERSHIP),
@@ -291,4 +297,5 @@ pub(crate) const ALL: &[(&str, &[Case])] = &[
     ("faults_of_waiting", WAITING),
     ("faults_of_answers_and_sessions", ANSWERS_AND_SESSIONS),
     ("faults_of_registers", REGISTERS),
+    ("faults_that_only_a_random_run_meets", RANDOM_RUNS),
 ];

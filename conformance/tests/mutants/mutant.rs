@@ -1,6 +1,7 @@
 //! A memory client that is wrong in one way.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ pub(crate) struct Mutant {
     owner: Owner,
     namespace: String,
     connection: AsyncMutex<()>,
+    /// Whether a request has failed since the last grant.
+    failed: AtomicBool,
+    releases: AtomicUsize,
     shared: Arc<Shared>,
 }
 
@@ -38,7 +42,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Mutant {
     pub(crate) fn new(inner: MemoryLock, fault: Fault, namespace: &str, shared: Arc<Shared>) -> Self {
         let (owner, connection) = (Owner::random(), AsyncMutex::new(()));
-        Self { inner, fault, owner, namespace: namespace.to_owned(), connection, shared }
+        let (failed, releases) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { inner, fault, owner, namespace: namespace.to_owned(), connection, failed, releases, shared }
     }
 
     /// The claim as the wrong backend sends it.
@@ -74,6 +79,13 @@ impl Mutant {
                 grant.token =
                     grant.token.map(|new| *lock(&self.shared.first_token).entry(claim.name.clone()).or_insert(new));
             }
+            (Fault::TokenIsOldAfterError, _) => {
+                let mut first = lock(&self.shared.first_token);
+                let old = grant.token.map(|new| *first.entry(claim.name.clone()).or_insert(new));
+                if self.failed.swap(false, Ordering::SeqCst) {
+                    grant.token = old;
+                }
+            }
             (Fault::NeverExpires, Liveness::Lease { ttl }) => *ttl = claim.ttl,
             (Fault::LeaseToldTooLong, Liveness::Lease { ttl }) => *ttl = ttl.mul_f64(1.25),
             (Fault::LeaseToldTooShort, Liveness::Lease { ttl }) => *ttl /= 2,
@@ -108,6 +120,12 @@ impl Mutant {
                 if waiters.is_none_or(|waiters| waiters < 6) {
                     return Ok(Attempt::Queued);
                 }
+                let lease = Liveness::Lease { ttl: claim.ttl };
+                Ok(Attempt::Granted(Grant::new(None, Clock::system().now(), lease)))
+            }
+            (Fault::HeldIsOwnAfterError, Attempt::Busy | Attempt::Queued)
+                if self.failed.swap(false, Ordering::SeqCst) =>
+            {
                 let lease = Liveness::Lease { ttl: claim.ttl };
                 Ok(Attempt::Granted(Grant::new(None, Clock::system().now(), lease)))
             }
@@ -147,6 +165,7 @@ impl Mutant {
     }
 
     fn error(&self, error: Error) -> Error {
+        self.failed.store(true, Ordering::SeqCst);
         if self.fault == Fault::NotAppliedIsGuessed && error.kind() == ErrorKind::Unreachable {
             return error.not_applied();
         }
@@ -271,6 +290,9 @@ impl DistributedLock for Mutant {
         lock(&self.shared.grants).remove(&claim.owner);
         if self.fault == Fault::PlaceIsNotReleased && self.inner.renew(&sent).await? == Renewal::Lost {
             return Ok(Release::NotHeld);
+        }
+        if self.fault == Fault::ReleasesRunOut && self.releases.fetch_add(1, Ordering::SeqCst) >= 64 {
+            return Ok(Release::Released);
         }
         let release = self.inner.release(&sent).await.map_err(|error| self.error(error))?;
         if self.fault == Fault::ReleaseByName
