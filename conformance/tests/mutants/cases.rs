@@ -286,7 +286,7 @@ pub(crate) const REGISTERS: &[Case] = &[
 pub(crate) const RANDOM_RUNS: &[Case] = &[
     (Fault::TokenIsOldAfterError, Fifo, Lease, &["history::random_links"]),
     (Fault::HeldIsOwnAfterError, Fifo, Lease, &["history::random_links"]),
-    (Fault::ReleasesRunOut, Fifo, Lease, &["history::cancelled_at_each_poll"]),
+    (Fault::ReleasesRunOut, Fifo, Lease, &["frontend::given_up_at_the_release", "history::cancelled_at_each_poll"]),
 ];
 
 /// All of them, by the name of the test that runs them.
