@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
 
 use crate::launch::{Member, Peer};
@@ -15,15 +16,21 @@ use crate::timing::eventually;
 use crate::{Absent, FailedStart, Options, Proxy, Server, Service, StartError, launch, wire};
 
 /// An election takes a few heartbeats of an idle machine, and far more of a busy one.
-const ELECTION_LIMIT: Duration = Duration::from_secs(30);
+const ELECTION_LIMIT: Duration = Duration::from_secs(60);
+
+/// One ensemble a process at a time: many servers that start and elect at once take each other's processor, and then each
+/// other for dead.
+static TURN: Mutex<()> = Mutex::const_new(());
 
 /// An etcd cluster or a ZooKeeper ensemble of processes of this machine, each a [`Server`] that can be frozen, killed and restarted
 /// by itself. What the members say to each other passes proxies, so that they can be cut off from each other while clients
-/// reach all of them. It ends as its servers do.
+/// reach all of them. It ends as its servers do. A process has one at a time: the next start waits for the end of the last.
 #[derive(Debug)]
 pub struct Ensemble {
     servers: Vec<Server>,
     links: Links,
+    /// Declared last: given back when the servers have ended.
+    _turn: MutexGuard<'static, ()>,
 }
 
 /// The proxies between members. ZooKeeper's members may each have their own view of the others; etcd's compare theirs, so
@@ -51,6 +58,7 @@ impl Ensemble {
         if !matches!(service, Service::Etcd | Service::Zookeeper) {
             return Err(Absent::new(service, "its servers elect no leader among themselves").into());
         }
+        let turn = TURN.lock().await;
         let launcher = launch::find(service).map_err(|reason| Absent::new(service, reason))?;
         let no_place = |error: io::Error| FailedStart::new(service, format!("no place to start it in: {error}"));
         let ports = (0..size).map(|_| MemberPorts::reserve()).collect::<io::Result<Vec<_>>>().map_err(no_place)?;
@@ -70,7 +78,7 @@ impl Ensemble {
             servers.push(started.map_err(|panic| FailedStart::new(service, panic.to_string()))??);
         }
         servers.sort_by_key(|(me, _)| *me);
-        Ok(Self { servers: servers.into_iter().map(|(_, server)| server).collect(), links })
+        Ok(Self { servers: servers.into_iter().map(|(_, server)| server).collect(), links, _turn: turn })
     }
 
     /// The members.
@@ -87,7 +95,7 @@ impl Ensemble {
         format!("{scheme}://{}", hosts.join(","))
     }
 
-    /// Which member leads, asked until one says so; `None` when none does within half a minute times the time factor.
+    /// Which member leads, asked until one says so; `None` when none does within a minute times the time factor.
     ///
     /// # Cancel safety
     ///

@@ -28,6 +28,8 @@ use crate::{FailedStart, FaultError, Options, Service};
 /// `initdb` takes most of a second of an idle machine, and far more of a busy one.
 const PREPARE_LIMIT: Duration = Duration::from_secs(60);
 const START_LIMIT: Duration = Duration::from_secs(15);
+/// A member of an ensemble serves once it has found the others, and they have elected a leader.
+const ELECTION_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// How long the kernel may take over a signal: a process that waits for the disk gets it when it wakes.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
@@ -126,7 +128,8 @@ impl Native {
         let prepared = timeout(scaled(PREPARE_LIMIT), spawn_blocking(move || launcher.prepare(&site))).await;
         prepared.map_err(|_| "its data was not made in time")?.map_err(text)?.map_err(text)?;
         self.run().child = Some(self.spawn().map_err(|error| format!("its program does not run: {error}"))?);
-        let version = self.contact.version_in(START_LIMIT, || self.is_running()).await?;
+        let limit = if self.site.member.is_some() { ELECTION_LIMIT } else { START_LIMIT };
+        let version = self.contact.version_in(limit, || self.is_running()).await?;
         if self.site.options.counting && self.service() == Service::Redis {
             let contact = self.contact.clone();
             let monitor = spawn_blocking(move || Monitor::attach(&contact)).await.map_err(text)?.map_err(text)?;
