@@ -14,7 +14,7 @@ use crate::stop::ensure;
 use crate::timing::scaled;
 use crate::{Checked, Client, Context, Stop};
 
-checks! { 1 exclusion: one_holder, many_contend, first_use v2 }
+checks! { 1 exclusion: one_holder, many_contend, first_use v2 alone }
 
 async fn one_holder(ctx: &Context) -> Checked {
     let (a, b) = ctx.two().await?;

@@ -12,7 +12,7 @@ use crate::stop::ensure;
 use crate::timing::scaled;
 use crate::{Checked, Client, Context, Stop};
 
-checks! { 10 fifo: order, newcomer_does_not_overtake, shares v2 }
+checks! { 10 fifo: order, newcomer_does_not_overtake, shares v2 alone }
 
 async fn order(ctx: &Context) -> Checked {
     ctx.needs_fifo()?;

@@ -230,6 +230,7 @@ pub(crate) const ANSWERS_AND_SESSIONS: &[Case] = &[
         Fifo,
         Session,
         &[
+            "frontend::ended_session_is_told_soon",
             "frontend::renewal_keeps",
             "frontend::revocation_is_told_soon",
             "loss::restart_is_told",
