@@ -153,8 +153,12 @@ impl Worker {
 
     async fn answer(&mut self, is_answer: fn(&What) -> bool) -> Answer {
         let (process, op) = (self.process, self.op);
+        let mut last = "nothing".to_owned();
         let heard = async {
             while let Some(event) = self.heard.recv().await {
+                if event.process == process {
+                    last = event.to_string();
+                }
                 match event.what {
                     What::Ended if event.process == process => return Answer::Gone,
                     what if event.process == process && event.op == op && is_answer(&what) => {
@@ -167,7 +171,9 @@ impl Worker {
         };
         let limit = scaled(WAIT + ANSWER);
         let Ok(answer) = tokio::time::timeout(limit, heard).await else {
-            self.hangs.push(format!("client {process} did not answer operation {op} within {limit:?}"));
+            self.hangs.push(format!(
+                "client {process} did not answer operation {op} within {limit:?}; the last it said was {last}"
+            ));
             // Another goes on in its place. A client that cannot be replaced hangs again.
             let _failed = self.stage.replace(self.slot).await;
             return Answer::Hung;
