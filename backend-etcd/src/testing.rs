@@ -1,13 +1,13 @@
 //! An etcd server as a backend under test.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Host, LockName, Namespace, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness, RegisterClient};
-use lockyard_testbed::{FaultError, Mode, Options, Proxy, Server, Service, StartError, timing};
+use lockyard_conformance::{Client, Fault, Harness, NoHarness, RegisterClient};
+use lockyard_faults::{ProxyLink, break_server, no_harness};
+use lockyard_testbed::{Options, Proxy, Server, Service, timing};
 
 use crate::connect;
 use crate::keys::KeySpace;
@@ -56,10 +56,7 @@ impl EtcdHarness {
     /// # Cancel safety
     /// As [`EtcdHarness::start`].
     pub async fn start_with(options: Options) -> Result<Self, NoHarness> {
-        let server = Server::start_with(Service::Etcd, options).await.map_err(|error| match error {
-            StartError::Absent(absent) => NoHarness::skip(absent),
-            failed => NoHarness::failed(failed),
-        })?;
+        let server = Server::start_with(Service::Etcd, options).await.map_err(no_harness)?;
         Self::over(server).await
     }
 
@@ -195,21 +192,10 @@ impl EtcdHarness {
     fn keys(&self) -> KeySpace {
         KeySpace::new(&self.config.prefix, &self.config.options.namespace)
     }
-
-    fn breakable(&self) -> std::result::Result<&Server, Fault> {
-        self.server.as_ref().ok_or_else(|| Fault::not_offered("the server is somebody else's"))
-    }
 }
 
 async fn resolve(host: &Host) -> Option<SocketAddr> {
     tokio::net::lookup_host(host.with_default_port(2379)).await.ok()?.next()
-}
-
-fn made(result: std::result::Result<(), FaultError>) -> Fault {
-    match result {
-        Ok(()) => Fault::Done,
-        Err(refused) => Fault::not_offered(refused.to_string()),
-    }
 }
 
 #[async_trait]
@@ -222,7 +208,7 @@ impl Harness for EtcdHarness {
         }
         let (lock, proxy) = self.client_via_proxy().await?;
         let own = Own(Arc::downgrade(lock.inner()));
-        Ok(Client::new(lock).with_own(own).with_link(Arc::new(EtcdLink { proxy })))
+        Ok(Client::new(lock).with_own(own).with_link(Arc::new(ProxyLink::swallowing_for(proxy, WRITTEN))))
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
@@ -235,7 +221,7 @@ impl Harness for EtcdHarness {
         }
         let (config, proxy) = self.proxied().await?;
         let register = EtcdRegister::connect(config).await?;
-        Ok(Some(RegisterClient::new(register).with_link(Arc::new(EtcdLink { proxy }))))
+        Ok(Some(RegisterClient::new(register).with_link(Arc::new(ProxyLink::swallowing_for(proxy, WRITTEN)))))
     }
 
     async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
@@ -277,76 +263,21 @@ impl Harness for EtcdHarness {
     }
 
     async fn freeze_server(&self) -> Fault {
-        match self.breakable() {
-            Ok(server) => made(server.freeze().await),
-            Err(refused) => refused,
-        }
+        break_server(self.server.as_ref(), Server::freeze).await
     }
 
     async fn thaw_server(&self) -> Fault {
-        match self.breakable() {
-            Ok(server) => made(server.thaw().await),
-            Err(refused) => refused,
-        }
+        break_server(self.server.as_ref(), Server::thaw).await
     }
 
     async fn kill_server(&self) -> Fault {
-        match self.breakable() {
-            Ok(server) => made(server.kill().await),
-            Err(refused) => refused,
-        }
+        break_server(self.server.as_ref(), Server::kill).await
     }
 
     async fn restart_server(&self) -> Fault {
-        match self.breakable() {
-            Ok(server) => made(server.restart().await),
-            Err(refused) => refused,
-        }
+        break_server(self.server.as_ref(), Server::restart).await
     }
 }
 
 /// The client, without keeping it alive: a check may be about its end.
 struct Own(Weak<Operations>);
-
-/// A proxy of one client's own.
-struct EtcdLink {
-    proxy: Arc<Proxy>,
-}
-
-impl fmt::Debug for EtcdLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EtcdLink").field(&self.proxy.addr()).finish()
-    }
-}
-
-#[async_trait]
-impl Link for EtcdLink {
-    async fn silence(&self) {
-        self.proxy.set(Mode::Hold).await;
-    }
-
-    async fn heal(&self) {
-        self.proxy.delay(Duration::ZERO);
-        self.proxy.set(Mode::Pass).await;
-    }
-
-    async fn cut(&self) {
-        self.proxy.reset();
-    }
-
-    /// Not by counting chunks: with each request the server also pings the connection, to measure it.
-    async fn swallow_reply(&self) {
-        self.proxy.set(Mode::DropReplies).await;
-        let proxy = Arc::clone(&self.proxy);
-        tokio::spawn(async move {
-            lockyard_api::Clock::system().sleep(timing::scaled(WRITTEN)).await;
-            proxy.reset();
-            proxy.set(Mode::Pass).await;
-        });
-    }
-
-    async fn delay(&self, time: Duration) -> Fault {
-        self.proxy.delay(time);
-        Fault::Done
-    }
-}

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard_api::{Claim, Error, ErrorKind, LockName, Namespace, Owner, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness, RegisterClient};
-use lockyard_testbed::{FaultError, Options, Proxy, Server, Service, StartError};
+use lockyard_conformance::{Client, Fault, Harness, NoHarness, RegisterClient};
+use lockyard_faults::{ProxyLink, break_server, no_harness};
+use lockyard_testbed::{Options, Proxy, Server, Service};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 
@@ -53,8 +54,7 @@ impl PostgresHarness {
                 config.options_mut().op_timeout = Self::OP_TIMEOUT;
                 Ok(Self { config, server: Some(server) })
             }
-            Err(StartError::Absent(absent)) => Err(NoHarness::skip(absent)),
-            Err(error) => Err(NoHarness::failed(error)),
+            Err(error) => Err(no_harness(error)),
         }
     }
 
@@ -179,7 +179,8 @@ impl PostgresHarness {
     /// # Cancel safety
     /// Dropped, they may have been ended.
     pub async fn end_sessions_of(&self, pid: u32) {
-        let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE starts_with(application_name, $1)";
+        let end =
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE starts_with(application_name, $1)";
         // A server that does not answer has no sessions to end, or will say so to the clients.
         let _answer = self.ask(sqlx::query(end).bind(format!("lockyard {pid} "))).await;
     }
@@ -231,7 +232,7 @@ impl Harness for PostgresHarness {
             return Ok(Client::new(lock).with_own(name));
         }
         let (lock, name, proxy) = self.client_through_proxy(self.config()).await?;
-        Ok(Client::new(lock).with_own(name).with_link(Arc::new(ProxyLink(proxy))))
+        Ok(Client::new(lock).with_own(name).with_link(Arc::new(ProxyLink::new(proxy))))
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
@@ -245,7 +246,7 @@ impl Harness for PostgresHarness {
         }
         let (config, proxy) = self.proxied(self.config()).await?;
         let register = PostgresRegister::connect(config).await?;
-        Ok(Some(RegisterClient::new(register).with_link(Arc::new(ProxyLink(proxy)))))
+        Ok(Some(RegisterClient::new(register).with_link(Arc::new(ProxyLink::new(proxy)))))
     }
 
     async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
@@ -305,70 +306,18 @@ impl Harness for PostgresHarness {
     }
 
     async fn freeze_server(&self) -> Fault {
-        match &self.server {
-            Some(server) => told(server.freeze().await),
-            None => not_ours(),
-        }
+        break_server(self.server.as_ref(), Server::freeze).await
     }
 
     async fn thaw_server(&self) -> Fault {
-        match &self.server {
-            Some(server) => told(server.thaw().await),
-            None => not_ours(),
-        }
+        break_server(self.server.as_ref(), Server::thaw).await
     }
 
     async fn kill_server(&self) -> Fault {
-        match &self.server {
-            Some(server) => told(server.kill().await),
-            None => not_ours(),
-        }
+        break_server(self.server.as_ref(), Server::kill).await
     }
 
     async fn restart_server(&self) -> Fault {
-        match &self.server {
-            Some(server) => told(server.restart().await),
-            None => not_ours(),
-        }
-    }
-}
-
-fn told(made: std::result::Result<(), FaultError>) -> Fault {
-    match made {
-        Ok(()) => Fault::Done,
-        Err(error) => Fault::not_offered(error.to_string()),
-    }
-}
-
-fn not_ours() -> Fault {
-    Fault::not_offered("the server is somebody else's")
-}
-
-/// The way of one client, which is a proxy.
-#[derive(Debug)]
-struct ProxyLink(Arc<Proxy>);
-
-#[async_trait]
-impl Link for ProxyLink {
-    async fn silence(&self) {
-        self.0.set(lockyard_testbed::Mode::Hold).await;
-    }
-
-    async fn heal(&self) {
-        self.0.delay(Duration::ZERO);
-        self.0.set(lockyard_testbed::Mode::Pass).await;
-    }
-
-    async fn cut(&self) {
-        self.0.reset();
-    }
-
-    async fn swallow_reply(&self) {
-        self.0.swallow_replies(1);
-    }
-
-    async fn delay(&self, time: Duration) -> Fault {
-        self.0.delay(time);
-        Fault::Done
+        break_server(self.server.as_ref(), Server::restart).await
     }
 }

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Error, ErrorKind, LockName, Namespace, Owner, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness, RegisterClient};
-use lockyard_testbed::{FaultError, Mode, Options, Proxy, Server, Service, StartError};
+use lockyard_conformance::{Client, Fault, Harness, NoHarness, RegisterClient};
+use lockyard_faults::{ProxyLink, break_server, no_harness};
+use lockyard_testbed::{Options, Proxy, Server, Service};
 use redis::aio::MultiplexedConnection;
 
 use crate::keys::Keys;
@@ -50,8 +51,7 @@ impl RedisHarness {
                 let config = RedisConfig::from_url(&server.lock_url())?.op_timeout(Self::OP_TIMEOUT);
                 Ok(Self { config, server: Some(server), proxies: Mutex::default() })
             }
-            Err(StartError::Absent(absent)) => Err(NoHarness::skip(absent)),
-            Err(error) => Err(NoHarness::failed(error)),
+            Err(error) => Err(no_harness(error)),
         }
     }
 
@@ -195,7 +195,7 @@ impl Harness for RedisHarness {
         }
         let (lock, proxy) = self.connect_through_proxy().await?;
         self.keep(&proxy);
-        Ok(Client::new(lock).with_link(Arc::new(ProxyLink(proxy))))
+        Ok(Client::new(lock).with_link(Arc::new(ProxyLink::new(proxy))))
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {
@@ -209,7 +209,7 @@ impl Harness for RedisHarness {
         let (config, proxy) = self.proxied().await?;
         self.keep(&proxy);
         let register = RedisRegister::connect(config).await?;
-        Ok(Some(RegisterClient::new(register).with_link(Arc::new(ProxyLink(proxy)))))
+        Ok(Some(RegisterClient::new(register).with_link(Arc::new(ProxyLink::new(proxy)))))
     }
 
     async fn register_in(&self, namespace: &str) -> Result<Option<RegisterClient>> {
@@ -244,71 +244,19 @@ impl Harness for RedisHarness {
     }
 
     async fn freeze_server(&self) -> Fault {
-        match &self.server {
-            Some(server) => told(server.freeze().await),
-            None => not_ours(),
-        }
+        break_server(self.server.as_ref(), Server::freeze).await
     }
 
     async fn thaw_server(&self) -> Fault {
-        match &self.server {
-            Some(server) => told(server.thaw().await),
-            None => not_ours(),
-        }
+        break_server(self.server.as_ref(), Server::thaw).await
     }
 
     async fn kill_server(&self) -> Fault {
-        match &self.server {
-            Some(server) => told(server.kill().await),
-            None => not_ours(),
-        }
+        break_server(self.server.as_ref(), Server::kill).await
     }
 
     async fn restart_server(&self) -> Fault {
-        match &self.server {
-            Some(server) => told(server.restart().await),
-            None => not_ours(),
-        }
-    }
-}
-
-fn told(made: std::result::Result<(), FaultError>) -> Fault {
-    match made {
-        Ok(()) => Fault::Done,
-        Err(error) => Fault::not_offered(error.to_string()),
-    }
-}
-
-fn not_ours() -> Fault {
-    Fault::not_offered("the server is somebody else's")
-}
-
-/// The way of one client, which is a proxy.
-#[derive(Debug)]
-struct ProxyLink(Arc<Proxy>);
-
-#[async_trait]
-impl Link for ProxyLink {
-    async fn silence(&self) {
-        self.0.set(Mode::Hold).await;
-    }
-
-    async fn heal(&self) {
-        self.0.delay(Duration::ZERO);
-        self.0.set(Mode::Pass).await;
-    }
-
-    async fn cut(&self) {
-        self.0.reset();
-    }
-
-    async fn swallow_reply(&self) {
-        self.0.swallow_replies(1);
-    }
-
-    async fn delay(&self, time: Duration) -> Fault {
-        self.0.delay(time);
-        Fault::Done
+        break_server(self.server.as_ref(), Server::restart).await
     }
 }
 

@@ -1,13 +1,13 @@
 //! ZooKeeper as a backend under test: the faults that a test can make.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use lockyard_api::{Claim, Error, LockName, Namespace, Options, Owner, Result, async_trait};
-use lockyard_conformance::{Client, Fault, Harness, Link, NoHarness, RegisterClient};
-use lockyard_testbed::{FaultError, Mode, Proxy, Server, Service, StartError};
+use lockyard_conformance::{Client, Fault, Harness, NoHarness, RegisterClient};
+use lockyard_faults::{ProxyLink, break_server, no_harness, told};
+use lockyard_testbed::{Proxy, Server, Service};
 use zookeeper_client::{Client as Driver, Error as DriverError, SessionInfo, SessionState};
 
 use crate::node::{self, Place};
@@ -37,8 +37,7 @@ impl ZkHarness {
     pub async fn start() -> Result<Self, NoHarness> {
         match Server::start(Service::Zookeeper).await {
             Ok(server) => Ok(Self::over(server)?),
-            Err(StartError::Absent(absent)) => Err(NoHarness::skip(absent)),
-            Err(error) => Err(NoHarness::failed(error)),
+            Err(error) => Err(no_harness(error)),
         }
     }
 
@@ -123,7 +122,7 @@ impl ZkHarness {
         let (config, proxy) = self.proxied(config).await?;
         let register = RegisterClient::new(ZkRegister::connect(config).await?);
         Ok(match proxy {
-            Some(proxy) => register.with_link(Arc::new(ProxyLink(proxy))),
+            Some(proxy) => register.with_link(Arc::new(ProxyLink::new(proxy))),
             None => register,
         })
     }
@@ -186,20 +185,6 @@ impl ZkHarness {
         while !matches!(states.changed().await, SessionState::Closed | SessionState::Expired) {}
         Ok(())
     }
-
-    async fn fault(&self, fault: impl AsyncFnOnce(&Server) -> Result<(), FaultError>) -> Fault {
-        match &self.server {
-            Some(server) => made(fault(server).await),
-            None => Fault::not_offered("the server is joined, not ours"),
-        }
-    }
-}
-
-fn made<E: fmt::Display>(result: Result<(), E>) -> Fault {
-    match result {
-        Ok(()) => Fault::Done,
-        Err(error) => Fault::not_offered(error.to_string()),
-    }
 }
 
 fn forgiven(deleted: Result<(), DriverError>) -> Result<()> {
@@ -225,40 +210,11 @@ async fn proxy(server: SocketAddr) -> Result<Proxy> {
     Proxy::start(server).await.map_err(|error| Error::config("no proxy to the server").with_source(error))
 }
 
-/// The way of one client to the server.
-#[derive(Debug)]
-struct ProxyLink(Arc<Proxy>);
-
-#[async_trait]
-impl Link for ProxyLink {
-    async fn silence(&self) {
-        self.0.set(Mode::Hold).await;
-    }
-
-    async fn heal(&self) {
-        self.0.delay(Duration::ZERO);
-        self.0.set(Mode::Pass).await;
-    }
-
-    async fn cut(&self) {
-        self.0.reset();
-    }
-
-    async fn swallow_reply(&self) {
-        self.0.swallow_replies(1);
-    }
-
-    async fn delay(&self, time: Duration) -> Fault {
-        self.0.delay(time);
-        Fault::Done
-    }
-}
-
 fn linked((lock, proxy): (Arc<ZkLock>, Option<Arc<Proxy>>)) -> Client {
     // A check may be about the end of the client.
     let client = Client::new(Arc::clone(&lock)).with_own(Arc::downgrade(&lock));
     match proxy {
-        Some(proxy) => client.with_link(Arc::new(ProxyLink(proxy))),
+        Some(proxy) => client.with_link(Arc::new(ProxyLink::new(proxy))),
         None => client,
     }
 }
@@ -298,12 +254,12 @@ impl Harness for ZkHarness {
             }
             Ok(())
         };
-        made::<Error>(deleted.await)
+        told::<Error>(deleted.await)
     }
 
     async fn end_session(&self, client: &Client) -> Fault {
         match client.own::<Weak<ZkLock>>().and_then(Weak::upgrade) {
-            Some(lock) => made(self.close(lock.session_info()).await),
+            Some(lock) => told(self.close(lock.session_info()).await),
             None => Fault::not_offered("not a client of this harness"),
         }
     }
@@ -313,18 +269,18 @@ impl Harness for ZkHarness {
     }
 
     async fn freeze_server(&self) -> Fault {
-        self.fault(Server::freeze).await
+        break_server(self.server.as_ref(), Server::freeze).await
     }
 
     async fn thaw_server(&self) -> Fault {
-        self.fault(Server::thaw).await
+        break_server(self.server.as_ref(), Server::thaw).await
     }
 
     async fn kill_server(&self) -> Fault {
-        self.fault(Server::kill).await
+        break_server(self.server.as_ref(), Server::kill).await
     }
 
     async fn restart_server(&self) -> Fault {
-        self.fault(Server::restart).await
+        break_server(self.server.as_ref(), Server::restart).await
     }
 }

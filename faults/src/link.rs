@@ -1,0 +1,63 @@
+//! The way of one client, through a proxy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockyard_api::{Clock, async_trait};
+use lockyard_conformance::{Fault, Link};
+use lockyard_testbed::{Mode, Proxy, timing};
+
+/// A [`Proxy`] between one client and the server, as the suite disturbs it.
+#[derive(Debug)]
+pub struct ProxyLink {
+    proxy: Arc<Proxy>,
+    /// How long all replies are swallowed where one reply cannot be told from others; `None`: the next chunk is the reply.
+    swallow_for: Option<Duration>,
+}
+
+impl ProxyLink {
+    /// The link of a client whose server writes each reply for itself.
+    #[must_use]
+    pub const fn new(proxy: Arc<Proxy>) -> Self {
+        Self { proxy, swallow_for: None }
+    }
+
+    /// The link of a client whose server writes other things as well (HTTP/2 answers pings): a reply is swallowed by
+    /// swallowing everything for `time` times the time factor, which is longer than the server takes to reply.
+    #[must_use]
+    pub const fn swallowing_for(proxy: Arc<Proxy>, time: Duration) -> Self {
+        Self { proxy, swallow_for: Some(time) }
+    }
+}
+
+#[async_trait]
+impl Link for ProxyLink {
+    async fn silence(&self) {
+        self.proxy.set(Mode::Hold).await;
+    }
+
+    async fn heal(&self) {
+        self.proxy.delay(Duration::ZERO);
+        self.proxy.set(Mode::Pass).await;
+    }
+
+    async fn cut(&self) {
+        self.proxy.reset();
+    }
+
+    async fn swallow_reply(&self) {
+        let Some(time) = self.swallow_for else { return self.proxy.swallow_replies(1) };
+        self.proxy.set(Mode::DropReplies).await;
+        let proxy = Arc::clone(&self.proxy);
+        tokio::spawn(async move {
+            Clock::system().sleep(timing::scaled(time)).await;
+            proxy.reset();
+            proxy.set(Mode::Pass).await;
+        });
+    }
+
+    async fn delay(&self, time: Duration) -> Fault {
+        self.proxy.delay(time);
+        Fault::Done
+    }
+}
