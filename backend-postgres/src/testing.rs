@@ -25,7 +25,7 @@ pub struct PostgresHarness {
 
 impl PostgresHarness {
     /// How long a call waits for a server that is silent.
-    const OP_TIMEOUT: Duration = Duration::from_secs(1);
+    const OP_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// A server of this machine with every fault, or the one of `LOCKYARD_POSTGRES_URL`, joined as by
     /// [`PostgresHarness::join`].
