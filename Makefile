@@ -17,7 +17,7 @@ report: setup
 
 ## Every test; a server that is missing is a failure
 test: setup
-	LOCKYARD_REQUIRE=$(SERVERS) $(CARGO) test --workspace --features lockyard-testbed/container
+	CARGO="$(CARGO)" LOCKYARD_REQUIRE=$(SERVERS) scripts/test
 
 ## Formatting, lints, documentation, dependencies: reads only
 lint: setup

@@ -90,7 +90,7 @@ async fn settle(lockers: &[Locker; 2], counts: &dyn Counts, before: Option<&Mete
         loop {
             let now = Meters::read(counts.left().await?);
             let pending: usize = lockers.iter().map(Locker::pending_releases).sum();
-            let grown = before.is_some_and(|before| !now.at_most(before, counts.reserve()));
+            let grown = before.is_some_and(|before| !now.at_most(before, counts.reserve(), counts.reserve_of_tasks()));
             if pending == 0 && now.is_unwatched() && now.same(&last) && !grown {
                 return Checked::Ok(());
             }

@@ -26,13 +26,19 @@ pub(crate) struct Port {
 
 impl Port {
     pub(crate) fn reserve() -> io::Result<Self> {
+        Self::reserve_listening().map(|(port, _)| port)
+    }
+
+    /// With the listener that proved the port free. Listening anew could fail: a process that another thread has just forked
+    /// holds a copy of the first listener until it executes its program.
+    pub(crate) fn reserve_listening() -> io::Result<(Self, TcpListener)> {
         let (low, high) = range();
         for _ in 0..TRIES {
             let number = low + draw(high - low);
             let name = SocketAddr::from_abstract_name(format!("lockyard-testbed-port-{number}"))?;
             let Ok(reservation) = UnixListener::bind_addr(&name) else { continue };
-            if TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
-                return Ok(Self { number, _reservation: reservation });
+            if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, number)) {
+                return Ok((Self { number, _reservation: reservation }, listener));
             }
         }
         Err(io::Error::new(io::ErrorKind::AddrInUse, format!("no free port between {low} and {high}")))

@@ -51,9 +51,11 @@ impl Proxy {
     /// # Cancel safety
     ///
     /// Nothing is left behind.
+    #[expect(clippy::unused_async, reason = "it needs a runtime, and a future is polled in one")]
     pub async fn start(upstream: SocketAddr) -> io::Result<Self> {
-        let port = Port::reserve()?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.number())).await?;
+        let (port, listener) = Port::reserve_listening()?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
         let addr = listener.local_addr()?;
         let controls = Arc::new(Controls::default());
         let (told, listening) = watch::channel(true);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
+use indicatif::MultiProgress;
 use lockyard::LockUrl;
 use lockyard_benches::report::{Check, Conformance, Report, Skipped, Tool};
 use lockyard_benches::{Plan, Suite, Target};
@@ -96,20 +98,21 @@ fn estimate(args: &CompareArgs, plan: &Plan, targets: &[Target]) -> String {
 
 /// The conformance suite on every backend that takes part, each on a server of its own.
 async fn check(candidates: &[Candidate], fleet: &Fleet, interrupt: &Interrupt) -> Vec<Findings> {
-    let mut all = Vec::new();
+    // Checks mostly wait: two backends at once take little longer than one.
+    const AT_ONCE: usize = 2;
+    let bars = MultiProgress::new();
     let takes_part = |candidate: &&Candidate| fleet.targets.iter().any(|target| target.id == candidate.id);
-    for candidate in candidates.iter().filter(takes_part) {
-        let progress = Progress::beside_lines(&format!("checking {}", candidate.id));
-        let selection = Selection(Vec::new());
-        let findings = suite::check(candidate, &selection, interrupt, &progress, |_| ()).await;
-        progress.finish();
-        tell(&findings);
-        if interrupt.signal().is_some() {
-            break;
-        }
-        all.push(findings);
-    }
-    all
+    let checks = candidates.iter().filter(takes_part).map(|candidate| check_one(candidate, &bars, interrupt));
+    let all: Vec<Findings> = stream::iter(checks).buffered(AT_ONCE).collect().await;
+    all.into_iter().filter(|findings| !matches!(findings.trouble, Some(Trouble::Interrupted))).collect()
+}
+
+async fn check_one(candidate: &Candidate, bars: &MultiProgress, interrupt: &Interrupt) -> Findings {
+    let progress = Progress::among(bars, &format!("checking {}", candidate.id));
+    let findings = suite::check(candidate, &Selection(Vec::new()), interrupt, &progress, |_| ()).await;
+    progress.finish();
+    bars.suspend(|| tell(&findings));
+    findings
 }
 
 fn tell(findings: &Findings) {

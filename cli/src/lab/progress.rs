@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::say;
 
@@ -27,7 +27,15 @@ impl Progress {
 
     /// The same, saying nothing off a terminal, where a line for each step is printed anyway.
     pub(super) fn beside_lines(what: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        Self::with(ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr()), what)
+    }
+
+    /// The same, as one of several at once.
+    pub(super) fn among(bars: &MultiProgress, what: &str) -> Self {
+        Self::with(bars.add(ProgressBar::new(0)), what)
+    }
+
+    fn with(bar: ProgressBar, what: &str) -> Self {
         let style = ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {elapsed} {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         bar.set_prefix(what.to_owned());

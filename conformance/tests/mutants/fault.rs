@@ -84,6 +84,8 @@ impl Fault {
             Self::TwoWoken => &["token::rises_in_contention"],
             // Who freed the name last may be who gets it next.
             Self::FreedIsTakenForFree => &["exclusion::first_use"],
+            // Of clients that come at once, all may be told that the name is held, and be refused from then on.
+            Self::BusyIsReserved => &["exclusion::first_use"],
             // The next hold ends by its own silent session, before or after the check looks.
             Self::SessionLossIsSilent => &["frontend::late_clone_spares_the_next"],
             _ => &[],

@@ -33,12 +33,12 @@ impl Meters {
         (self.tasks, self.files, &self.left) == (other.tasks, other.files, &other.left)
     }
 
-    /// Whether nothing but the memory has grown by more than `reserve` connections, which have two tasks each.
-    pub(crate) fn at_most(&self, before: &Self, reserve: usize) -> bool {
+    /// Whether nothing but the memory has grown by more than `reserve` connections, and so many tasks.
+    pub(crate) fn at_most(&self, before: &Self, reserve: usize, tasks: usize) -> bool {
         let left = self.left.iter().all(|(what, count)| {
             let more = if *what == "connections" { reserve as u64 } else { 0 };
             before.left.get(what).is_some_and(|before| *count <= before + more)
         });
-        left && self.tasks <= before.tasks + 2 * reserve && self.files <= before.files + reserve
+        left && self.tasks <= before.tasks + tasks && self.files <= before.files + reserve
     }
 }

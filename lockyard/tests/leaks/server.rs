@@ -22,6 +22,10 @@ pub(crate) trait Counts: Send + Sync {
     fn reserve(&self) -> usize {
         0
     }
+    /// How many more tasks they may have then.
+    fn reserve_of_tasks(&self) -> usize {
+        2 * self.reserve()
+    }
     /// What stays by design: counters, and records that a reaper removes later.
     async fn kept(&self) -> Checked<Numbers>;
 }
@@ -129,6 +133,11 @@ impl Counts for Etcd {
             ("leases", leases.try_into()?),
         ]
         .into())
+    }
+
+    /// The stream of keep-alives, which the first of them opens a third of the ttl after the session began.
+    fn reserve_of_tasks(&self) -> usize {
+        2
     }
 
     async fn kept(&self) -> Checked<Numbers> {

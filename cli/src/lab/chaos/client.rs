@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard::{Clock, Locker};
+use lockyard::{Clock, ErrorKind, Locker};
 use lockyard_conformance::history::{Event, What};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -94,14 +94,16 @@ async fn read_orders(to: UnboundedSender<Order>) {
     let _dropped_at_the_end = ended.await;
 }
 
-/// Connects, however often that takes: the server may be broken just now.
+/// Connects, however often that takes: the server may be broken just now. Only what no server can mend ends it.
 async fn connect(url: &str, told: &Told) -> Result<Locker, Failure> {
     let label = format!("chaos client {}", told.process);
     loop {
         match lockyard::connect_with(url, |builder| builder.label(label.as_str())).await {
             Ok(locks) => return Ok(locks),
-            Err(error) if error.kind().is_transient() => told.failed(0, "", "connect", &error),
-            Err(error) => return Err(error.into()),
+            Err(error) if matches!(error.kind(), ErrorKind::Config | ErrorKind::Unsupported | ErrorKind::Auth) => {
+                return Err(error.into());
+            }
+            Err(error) => told.failed(0, "", "connect", &error),
         }
         Clock::system().sleep(AGAIN).await;
     }

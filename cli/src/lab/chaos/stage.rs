@@ -64,6 +64,11 @@ impl Stage {
         last.kill().await
     }
 
+    /// The client that is in a slot now.
+    pub(super) async fn process_in(&self, slot: usize) -> u32 {
+        self.slots[slot].puppet.lock().await.process()
+    }
+
     /// Keeps what a client said.
     pub(super) fn note(&self, event: Event) {
         lock(&self.events).push(event);

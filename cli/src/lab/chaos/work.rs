@@ -170,15 +170,18 @@ impl Worker {
             Answer::Gone
         };
         let limit = scaled(WAIT + ANSWER);
-        let Ok(answer) = tokio::time::timeout(limit, heard).await else {
-            self.hangs.push(format!(
-                "client {process} did not answer operation {op} within {limit:?}; the last it said was {last}"
-            ));
-            // Another goes on in its place. A client that cannot be replaced hangs again.
-            let _failed = self.stage.replace(self.slot).await;
-            return Answer::Hung;
+        let answer = tokio::time::timeout(limit, heard).await;
+        let trouble = match &answer {
+            Err(_) => format!("did not answer operation {op} within {limit:?}; the last it said was {last}"),
+            Ok(Answer::Gone) if self.stage.process_in(self.slot).await == process => {
+                format!("ended by itself in operation {op}")
+            }
+            Ok(_) => return answer.unwrap_or(Answer::Hung),
         };
-        answer
+        self.hangs.push(format!("client {process} {trouble}"));
+        // Another goes on in its place. A client that cannot be replaced hangs again.
+        let _failed = self.stage.replace(self.slot).await;
+        answer.unwrap_or(Answer::Hung)
     }
 }
 
