@@ -103,7 +103,7 @@ impl ReentrantLocker {
     }
 }
 
-/// The hold taken once more. A lost one is nobody's any longer, and acquiring anew would wait behind its own guards.
+/// The hold taken once more. A lost one is not quietly replaced: guards of two holds would pass for one, with two tokens.
 fn held(hold: &Weak<Guard>) -> Result<Option<ReentrantGuard>> {
     let Some(guard) = hold.upgrade() else { return Ok(None) };
     if let Some(reason) = guard.lost_reason() {
