@@ -1,0 +1,70 @@
+//! The command line of `lockyard compare`.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use super::TargetArgs;
+
+const COMPARE_EXIT_CODES: &str = "\
+Exit codes: 0 done; 100 a conformance check failed; 130 or 143 stopped by a
+signal, with a report of what was measured until then; 64 69 77 78 as of
+\"lockyard run\" when there is nothing to compare.";
+
+/// Check and measure backends side by side, and write a report.
+///
+/// Without --backend every backend that can be started on this host takes part; the others are named with the reason
+/// and how to install them. Servers are started on free ports of the loopback interface and end with the command.
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE_EXIT_CODES)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
+
+    /// How much to measure: quick takes at most 5 minutes on two cores, standard at most 30
+    #[arg(long, value_name = "SUITE", default_value = "quick")]
+    pub(crate) suite: SuiteSize,
+
+    /// The seed of the order in which everything is measured [default: a random one, written into the report]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// The folder for report.json, report.md and report.html
+    #[arg(long, value_name = "DIR", default_value = "lockyard-report")]
+    pub(crate) out: PathBuf,
+
+    /// Do not check the backends before they are measured
+    #[arg(long)]
+    pub(crate) skip_conformance: bool,
+
+    #[command(flatten)]
+    pub(crate) exports: ExportArgs,
+
+    /// Say more
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// How much `compare` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SuiteSize {
+    Quick,
+    Standard,
+    Full,
+}
+
+/// Further files to write a report to.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Write the page to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_html: Option<PathBuf>,
+
+    /// Write the data to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_json: Option<PathBuf>,
+
+    /// Write the report to this file, as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_markdown: Option<PathBuf>,
+}

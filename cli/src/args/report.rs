@@ -1,0 +1,22 @@
+//! The command line of `lockyard report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::ExportArgs;
+
+/// Render a report again from its JSON, without running anything.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The report.json of a comparison
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// The folder for report.md and report.html [default: that of FILE]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) exports: ExportArgs,
+}

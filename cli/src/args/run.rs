@@ -1,0 +1,149 @@
+//! The command line of `lockyard run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use super::duration;
+use crate::exit::Exit;
+use crate::source::SourceArgs;
+
+const RUN_EXIT_CODES: &str = "\
+Exit codes:
+  the command's own code; 128+N when signal N killed it, or lockyard while
+  it waited
+  64   the command line is wrong
+  69   the backend cannot be reached; nothing is locked
+  70   an error inside lockyard, or an answer that makes no sense
+  75   another holds the lock (-E changes it, --skip-ok makes it 0)
+  77   the backend refused the credentials
+  78   the configuration is wrong, a bad URL for one
+  79   the lock was lost and the command was stopped
+  124  the command was stopped at --at-most-for
+  126  the command cannot be executed
+  127  there is no such command
+126 and 127 are found out before the lock is taken. Except on success and
+when another holds the lock, a line \"lockyard: ...\" on stderr says what
+happened. lockyard writes nothing to stdout.
+
+Environment of the command:
+  LOCKYARD_NAME LOCKYARD_KEY LOCKYARD_BACKEND_KIND LOCKYARD_HOLDER
+  LOCKYARD_RUN_ID LOCKYARD_ACQUIRED_AT
+  LOCKYARD_TTL_MS         where the lock has a lease
+  LOCKYARD_FENCING_TOKEN  where the backend gives one: a number that only
+                          rises; let the resource you write to refuse one
+                          that is smaller than the last
+
+When the lock is lost, the command (its whole process group) is dead before
+anybody else can hold it: SIGTERM comes early enough, SIGKILL before the lease
+ends. A record that the server loses or gives away is noticed at the next
+renewal; until then only the fencing token protects. When lockyard itself is
+killed, the kernel (Linux) kills the command too, though not what the command
+has started in turn.
+
+Examples:
+  On this host, skipped when it runs already:
+    lockyard run --name nightly -- ./sync.sh
+  On every host, one of them runs it:
+    lockyard run -b redis://db/ --name nightly --skip-ok -- ./sync.sh
+  One after the other:
+    lockyard run -b redis://db/ --name deploy --wait 10m -- make deploy";
+
+/// Run a command while holding a lock.
+///
+/// Tries once: when another holds the lock, the command is skipped and lockyard exits with 75. With --wait it waits.
+/// The lock is renewed every third of --ttl until the command has ended, then released. Signals (INT TERM HUP QUIT USR1
+/// USR2) are passed to the command; a second INT or TERM kills it.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXIT_CODES)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+
+    /// The lock's name; the same everywhere where only one may run
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// Wait at most this long for the lock, 30s or 10m for one, instead of trying once
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+
+    /// Wait for the lock as long as it takes
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) wait_forever: bool,
+
+    /// How long the lease is: a host that dies blocks the name this long [default: the URL's, else 30s]
+    ///
+    /// It is renewed every third of it. Shorter: a shorter outage of the backend loses the lock and stops the command.
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// Keep the name closed this long from the start [default: 30s when trying once, 0 with --wait]
+    ///
+    /// A job that is quicker than the clocks of the hosts are apart would run again on a host whose clock is behind.
+    /// When the command ends earlier, lockyard keeps the lock and does not exit before this time is over; INT or TERM
+    /// ends that. 0 turns it off.
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) at_least_for: Option<Duration>,
+
+    /// Stop the command after this long: TERM, after --kill-after KILL, exit code 124
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) at_most_for: Option<Duration>,
+
+    /// The time between TERM and KILL when the command is stopped [default: a sixth of the ttl, at most 5s]
+    #[arg(short, long, value_name = "DUR", value_parser = duration)]
+    pub(crate) kill_after: Option<Duration>,
+
+    /// What to do with the command when the lock is lost
+    #[arg(long, value_name = "WHAT", default_value = "terminate")]
+    pub(crate) on_lost: OnLost,
+
+    /// The exit code when another holds the lock
+    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::NOT_ACQUIRED)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// Exit with 0 when another holds the lock
+    #[arg(long, conflicts_with = "conflict_exit_code")]
+    pub(crate) skip_ok: bool,
+
+    /// Run this string by /bin/sh -c instead of COMMAND
+    #[arg(short, long, value_name = "STRING", conflicts_with = "program")]
+    pub(crate) command: Option<OsString>,
+
+    /// Give the command /dev/null as its standard input
+    #[arg(long)]
+    pub(crate) no_stdin: bool,
+
+    /// Leave LOCKYARD_URL and LOCKYARD_URL_FILE in the command's environment
+    #[arg(long)]
+    pub(crate) pass_backend: bool,
+
+    /// Write what became of the run to this file, as JSON
+    #[arg(long, value_name = "PATH")]
+    pub(crate) status_file: Option<PathBuf>,
+
+    /// Say more; twice: log what the library does
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Say nothing but why lockyard failed
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// The command and its arguments, after --
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "command")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// What to do with the command when the lock is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLost {
+    /// SIGTERM, after --kill-after SIGKILL; both before the lease ends
+    Terminate,
+    /// SIGKILL before the lease ends
+    Kill,
+    /// Say so and let the command run on
+    Ignore,
+}
