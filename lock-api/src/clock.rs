@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering as Order};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
@@ -42,6 +42,12 @@ impl Moment {
         let real = self.real.saturating_sub(earlier.real);
         let boot = self.boot.saturating_sub(earlier.boot);
         Duration::from_nanos(real.saturating_sub(boot))
+    }
+
+    /// The wall clock as it was read at this moment: to name times of the calendar by, never to compute a deadline from.
+    #[must_use]
+    pub fn wall(self) -> SystemTime {
+        UNIX_EPOCH.checked_add(Duration::from_nanos(self.real)).unwrap_or(UNIX_EPOCH)
     }
 
     /// The moment this much later; never wraps.
@@ -251,6 +257,14 @@ mod tests {
         clock.advance(Duration::from_secs(5));
         assert_eq!(clock.now().since(before), Duration::from_secs(5));
         assert_eq!(clock.now().jump_since(before), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_moment_knows_the_wall_clock() {
+        let clock = Clock::manual();
+        let before = clock.now().wall();
+        clock.step_wall_clock(Duration::from_secs(5));
+        assert_eq!(clock.now().wall().duration_since(before).expect("later"), Duration::from_secs(5));
     }
 
     #[tokio::test]
