@@ -41,6 +41,9 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Show who holds a lock, without touching it
     Inspect(InspectArgs),
+    /// Look at scheduled jobs, pause them, and run them by hand
+    #[cfg(feature = "jobs")]
+    Job(crate::job::JobArgs),
     /// Check that backends keep what they promise
     #[cfg(feature = "conformance")]
     Conformance(ConformanceArgs),
@@ -64,6 +67,8 @@ impl Cli {
         match &self.command {
             Command::Run(args) => args.verbose,
             Command::Inspect(args) => args.verbose,
+            #[cfg(feature = "jobs")]
+            Command::Job(args) => args.verbose(),
             #[cfg(feature = "conformance")]
             Command::Conformance(args) => args.verbose,
             #[cfg(feature = "lab")]
@@ -81,6 +86,8 @@ impl Cli {
     pub(crate) fn threads(&self) -> usize {
         match &self.command {
             Command::Run(_) | Command::Inspect(_) => 1,
+            #[cfg(feature = "jobs")]
+            Command::Job(_) => 1,
             #[cfg(feature = "lab")]
             Command::ChaosClient(_) => 1,
             #[cfg(feature = "conformance")]

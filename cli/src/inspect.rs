@@ -1,14 +1,11 @@
 //! `lockyard inspect`: who holds a lock.
 
-use std::time::Duration;
-
-use comfy_table::{Table, presets};
 use lockyard::{Holder, Locker};
 use serde_json::{Value, json};
 
 use crate::args::{Form, InspectArgs};
 use crate::exit::{Exit, Failure};
-use crate::output::{Voice, print};
+use crate::output::{Voice, columns, print, rough};
 
 pub(crate) async fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
     let source = args.source.resolve(None, Voice::new(false, args.verbose))?;
@@ -37,16 +34,12 @@ async fn look(locks: &Locker, names: &[String]) -> Result<Found, Failure> {
 }
 
 fn table(found: &Found) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["NAME", "STATE", "HOLDER", "TOKEN", "AGE", "EXPIRES", "WAITERS"]);
-    for (name, holder) in found {
+    let rows = found.iter().map(|(name, holder)| {
         let Some(holder) = holder else {
-            table.add_row([name.as_str(), "free", "-", "-", "-", "-", "-"]);
-            continue;
+            return [name.as_str(), "free", "-", "-", "-", "-", "-"].map(str::to_owned).to_vec();
         };
         let shown = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        table.add_row([
+        vec![
             name.clone(),
             "held".to_owned(),
             shown(holder_name(holder)),
@@ -54,24 +47,15 @@ fn table(found: &Found) -> String {
             shown(holder.held_for.map(rough)),
             shown(holder.expires_in.map(rough)),
             shown(holder.waiters.map(|waiters| waiters.to_string())),
-        ]);
-    }
-    // The preset pads every line, the first column too.
-    table.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n")
+        ]
+    });
+    columns(&["NAME", "STATE", "HOLDER", "TOKEN", "AGE", "EXPIRES", "WAITERS"], rows)
 }
 
 /// What people know the holder by: what it calls itself, else where it comes from, else its owner.
 fn holder_name(holder: &Holder) -> Option<String> {
     let label = holder.label.as_ref().map(ToString::to_string);
     label.or_else(|| holder.origin.clone()).or_else(|| holder.owner.map(|owner| owner.to_string()))
-}
-
-/// A time to two units: `2m 5s`, `12.4s`.
-fn rough(time: Duration) -> String {
-    if time < Duration::from_secs(60) {
-        return format!("{:.1}s", time.as_secs_f64());
-    }
-    humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
 }
 
 fn to_json(found: &Found) -> Value {
@@ -99,6 +83,7 @@ fn to_json(found: &Found) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_table_has_a_line_a_name() {

@@ -3,6 +3,8 @@
 mod args;
 mod exit;
 mod inspect;
+#[cfg(feature = "jobs")]
+mod job;
 #[cfg(feature = "conformance")]
 mod lab;
 mod output;
@@ -38,6 +40,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         match cli.command {
             Command::Run(args) => run::run(*args).await,
             Command::Inspect(args) => inspect::inspect(args).await,
+            #[cfg(feature = "jobs")]
+            Command::Job(args) => job::job(args).await,
             #[cfg(feature = "conformance")]
             Command::Conformance(args) => lab::conformance::conformance(args).await,
             #[cfg(feature = "lab")]

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
+use comfy_table::{Table, presets};
 use tracing_subscriber::EnvFilter;
 
 /// A line on stderr, with the name of the program. A stderr that is closed is nobody's trouble.
@@ -13,6 +15,24 @@ pub(crate) fn say(message: impl fmt::Display) {
 /// Text on stdout, for the reader that asked for it.
 pub(crate) fn print(text: impl fmt::Display) {
     let _ = writeln!(io::stdout().lock(), "{text}");
+}
+
+/// Rows under their headers, without lines.
+pub(crate) fn columns(headers: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(headers);
+    table.add_rows(rows);
+    // The preset pads every line, the first column too.
+    table.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// A time to two units: `2m 5s`, `12.4s`.
+pub(crate) fn rough(time: Duration) -> String {
+    if time < Duration::from_secs(60) {
+        return format!("{:.1}s", time.as_secs_f64());
+    }
+    humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
 }
 
 /// How much a command says.

@@ -6,7 +6,8 @@
 //! act late, and only a resource that checks the fencing token refuses it. At most one start holds where fencing is
 //! [`Durable`](lockyard_api::Fencing::Durable): a failover of Redis can lose the record of the slots.
 //!
-//! [`Job`] runs one tick, for who has timers already; [`Scheduler`] runs jobs by their schedules; [`JobControl`] pauses, resumes and triggers by hand.
+//! [`Job`] runs one tick, for who has timers already; [`Scheduler`] runs jobs by their schedules; [`Shards`] spreads fixed
+//! items over the replicas that live; [`JobControl`] pauses, resumes and triggers by hand.
 
 mod breaker;
 mod builder;
@@ -23,6 +24,7 @@ mod job;
 mod lane;
 mod least;
 mod ledger;
+mod members;
 mod names;
 mod outcome;
 mod pacer;
@@ -31,6 +33,7 @@ mod record;
 mod run;
 mod schedule;
 mod scheduler;
+mod shards;
 mod slot;
 mod supervise;
 mod ticks;
@@ -49,5 +52,6 @@ pub use policy::{Backoff, Jitter, Misfire, OnConflict, OnCrash};
 pub use record::{Entry, Pause, Record, Run, Status, Trigger};
 pub use schedule::Schedule;
 pub use scheduler::Scheduler;
+pub use shards::{Item, Shards};
 pub use ticks::Ticks;
 pub use wall_time::WallTime;

@@ -23,3 +23,21 @@ fn with_shard(prefix: &str, job: &str, shard: Option<u32>) -> Result<LockName> {
         None => LockName::new(format!("{prefix}{job}")),
     }
 }
+
+/// More than anybody needs; each has a lock.
+pub(crate) const MOST_SHARDS: u32 = 4096;
+
+/// The lock of an item that members share out.
+pub(crate) fn item(group: &str, item: u32) -> Result<LockName> {
+    with_shard("@item/", group, Some(item))
+}
+
+/// The list of the members of a group.
+pub(crate) fn members(group: &str) -> Result<LockName> {
+    with_shard("@members/", group, None)
+}
+
+/// The lock that shows that a member lives.
+pub(crate) fn member(group: &str, member: &str) -> Result<LockName> {
+    LockName::new(format!("@member/{group}/{member}"))
+}

@@ -27,8 +27,8 @@ fn name(job: &JobBuilder) -> Result<(), Invalid> {
     }
     let last = match job.shards {
         Some(0) => return Err(job.invalid("shards", "no shard is no job", "give at least 1, or leave it away")),
-        Some(shards) if shards > MOST_SHARDS => {
-            let problem = format!("{shards} shards are more than {MOST_SHARDS}");
+        Some(shards) if shards > names::MOST_SHARDS => {
+            let problem = format!("{shards} shards are more than {}", names::MOST_SHARDS);
             return Err(job.invalid("shards", problem, "give fewer, and each more to do"));
         }
         Some(shards) => Some(shards - 1),
@@ -49,9 +49,6 @@ fn name(job: &JobBuilder) -> Result<(), Invalid> {
     }
     Ok(())
 }
-
-/// More than anybody needs; each has a lock and a record.
-const MOST_SHARDS: u32 = 4096;
 
 fn lease(job: &JobBuilder, ttl: Duration, lead: Duration) -> Result<(), Invalid> {
     if let Err(error) = job.locks.capabilities().ttl.check(ttl) {

@@ -10,7 +10,7 @@ use lockyard::{Clock, FencedRegister, LockName, Locker, Namespace};
 use lockyard_jobs::{Job, JobBuilder, JobEvent, JobObserver, Record, RunContext, WallTime};
 use lockyard_memory::{MemoryLock, MemoryOptions, MemoryRegister, MemoryServer};
 use lockyard_testbed::timing::scaled;
-use lockyard_testbed::{Options, Server, Service, StartError, require};
+use lockyard_testbed::{Server, Service};
 
 pub(crate) type Checked<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -101,12 +101,5 @@ impl JobObserver for Heard {
 
 /// A server of its own, or `None` after saying why there is none.
 pub(crate) async fn server_of(service: Service) -> Checked<Option<Server>> {
-    match Server::start_with(service, Options::new().native_only()).await {
-        Ok(server) => Ok(Some(server)),
-        Err(StartError::Absent(absent)) if !require::required(service) => {
-            eprintln!("SKIPPED: {absent}");
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
+    Ok(Server::start_or_skip(service).await?)
 }
