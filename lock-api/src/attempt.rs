@@ -55,6 +55,17 @@ pub enum Release {
     NotHeld,
 }
 
+impl Release {
+    /// The answer as one word, for labels and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::NotHeld => "not_held",
+        }
+    }
+}
+
 /// A hold that the server gave.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

@@ -41,6 +41,23 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::InvalidName,
+        Self::InvalidTtl,
+        Self::InvalidValue,
+        Self::Config,
+        Self::Unsupported,
+        Self::Auth,
+        Self::Unreachable,
+        Self::WrongServer,
+        Self::SessionChanged,
+        Self::Timeout,
+        Self::Capacity,
+        Self::Shutdown,
+        Self::Protocol,
+    ];
+
     /// Whether the same call may succeed a little later without anybody changing anything.
     #[must_use]
     pub const fn is_transient(self) -> bool {

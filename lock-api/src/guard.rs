@@ -5,10 +5,13 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::front::hold::{Hold, Standing};
-use crate::front::release;
+use tracing::Instrument;
+
+use crate::front::hold::{Account, Hold, Standing};
+use crate::front::release::Undo;
 use crate::front::turn::Turn;
 use crate::front::{Core, WatchId};
+use crate::front::{release, spans};
 use crate::{Claim, FencingToken, Grant, LockName, LostReason, Operation, Release, Result};
 
 /// A lock that is held. Releases it when dropped.
@@ -29,11 +32,12 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Self {
+    /// With an account where anybody wants to know.
+    pub(crate) fn new(turn: Turn, claim: Arc<Claim>, grant: &Grant, account: Option<Arc<Account>>) -> Self {
         let core = turn.core();
-        let hold = Arc::new(Hold::new(claim, grant, core.drift));
+        let hold = Arc::new(Hold::new(claim, grant, (core.drift, core.renew_after), account));
         let listener: Weak<Core> = Arc::downgrade(core);
-        hold.loss().on_loss(listener, Arc::clone(&hold.claim));
+        hold.loss().on_loss(listener, hold.held());
         let watch = core.watchdog.enter(&hold);
         Self { hold, watch, token: grant.token, turn: Some(turn) }
     }
@@ -139,6 +143,7 @@ impl Guard {
     pub async fn release(mut self) -> Result<Release> {
         let Some(turn) = self.end() else { return Ok(Release::NotHeld) };
         let core = Arc::clone(turn.core());
+        let backend = core.events.backend();
         let claim = Arc::clone(&self.hold.claim);
         let write = core.write(async move {
             let core = turn.core();
@@ -147,20 +152,31 @@ impl Guard {
                 Ok(release) => core.events.released(&claim, *release),
                 Err(error) => {
                     core.events.error(Operation::Release, Some(&claim.name), error);
-                    release::retry(claim, core);
+                    release::retry(claim, core, Undo::Hold);
                 }
             }
             // The next local waiter goes on when the server has answered.
             drop(turn);
             result
         });
-        write.await.map_err(|error| error.with_operation(Operation::Release).with_name(self.name()))
+        let result = match spans::release(&self.hold.claim, backend) {
+            None => write.await,
+            Some(span) => {
+                let result = Box::pin(write.instrument(span.clone())).await;
+                span.record("lock.outcome", result.as_ref().map_or("error", |release| release.as_str()));
+                result
+            }
+        };
+        result.map_err(|error| error.with_operation(Operation::Release).with_name(self.name()))
     }
 
     /// Ends the watch before the release is sent; the turn is whose release it is.
     fn end(&mut self) -> Option<Turn> {
         let mut turn = self.turn.take()?;
-        if !self.hold.loss().forget_hook() {
+        if self.hold.loss().forget_hook() {
+            let core = turn.core();
+            core.events.ended(&self.hold, &core.clock);
+        } else {
             turn.forget_key();
         }
         if let Some(watch) = self.watch.take() {
@@ -175,7 +191,7 @@ impl Drop for Guard {
         if let Some(turn) = self.end() {
             // After a shutdown nobody answers for background work: the lease ends it.
             if turn.core().check_open().is_ok() {
-                turn.undo(Arc::clone(&self.hold.claim));
+                turn.undo(Arc::clone(&self.hold.claim), Undo::Hold);
             }
         }
     }

@@ -3,6 +3,7 @@
 //! [`DistributedLock`] is for authors of backends: six short methods. [`Locker`] is for everybody else.
 
 mod attempt;
+mod builder;
 mod capabilities;
 mod claim;
 mod clock;
@@ -14,7 +15,10 @@ mod lease;
 mod lock;
 mod locker;
 mod loss;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod name;
+mod observed;
 mod owner;
 mod reentrant;
 mod register;
@@ -26,6 +30,7 @@ mod url;
 
 pub use async_trait::async_trait;
 pub use attempt::{Attempt, Grant, Holder, Liveness, Release, Renewal, Wake};
+pub use builder::LockerBuilder;
 pub use capabilities::{Capabilities, Fencing, LivenessKind, Queueing, TtlRange, Waking};
 pub use claim::{Claim, IfBusy, Kind, Renew};
 pub use clock::{Clock, Moment};
@@ -34,9 +39,10 @@ pub use event::{Event, Observer};
 pub use guard::{Guard, Lost};
 pub use lease::Drift;
 pub use lock::DistributedLock;
-pub use locker::{Locker, LockerBuilder};
+pub use locker::Locker;
 pub use loss::LostReason;
 pub use name::{LockName, Namespace};
+pub use observed::ObservedRegister;
 pub use owner::Owner;
 pub use reentrant::{ReentrantGuard, ReentrantLocker};
 pub use register::{Fenced, FencedRegister, Version, Write};

@@ -2,16 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
-use crate::event::Events;
-use crate::front::{Core, Keeper, LocalQueue, Releases, Watchdog};
+use crate::front::Core;
 use crate::{
-    Capabilities, Clock, DistributedLock, Drift, Error, ErrorKind, Guard, Holder, LockName, LockRequest, Observer,
-    Operation, Options, Result,
+    Capabilities, Clock, DistributedLock, Error, ErrorKind, Guard, Holder, LockName, LockRequest, LockerBuilder,
+    Operation, Result,
 };
 
 /// Takes locks on one backend. Cheap to clone; the clones share everything.
@@ -31,6 +28,10 @@ pub struct Locker {
 }
 
 impl Locker {
+    pub(crate) const fn of(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
     /// A locker with the default options over a backend.
     ///
     /// # Errors
@@ -138,109 +139,5 @@ impl Locker {
 impl fmt::Debug for Locker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.core.fmt(f)
-    }
-}
-
-/// Options of a [`Locker`].
-#[derive(Debug, Clone)]
-#[must_use = "a builder does nothing until build"]
-pub struct LockerBuilder {
-    backend: Arc<dyn DistributedLock>,
-    ttl: Duration,
-    drift: Drift,
-    clock: Clock,
-    patience: Duration,
-    local_queue: bool,
-    label: Option<Arc<str>>,
-    observer: Option<Arc<dyn Observer>>,
-}
-
-impl LockerBuilder {
-    fn new(backend: Arc<dyn DistributedLock>) -> Self {
-        let Options { ttl, drift, clock, .. } = Options::default();
-        let patience = Duration::from_secs(10);
-        Self { backend, ttl, drift, clock, patience, local_queue: true, label: None, observer: None }
-    }
-
-    /// Takes ttl, drift and clock from the options of a URL.
-    pub fn options(mut self, options: &Options) -> Self {
-        self.ttl = options.ttl;
-        self.drift = options.drift;
-        self.clock = options.clock.clone();
-        self
-    }
-
-    /// The ttl of requests that name none: 30 s. Raised to the backend's shortest.
-    pub const fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
-    /// How far clocks may run apart: 0.01. Larger: holders stop earlier. Smaller: a fast server clock may let another in
-    /// before the holder stops.
-    pub const fn drift(mut self, drift: Drift) -> Self {
-        self.drift = drift;
-        self
-    }
-
-    /// The clock that deadlines are computed from; the backend must have the same.
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// How long an acquire that waits sits through an outage: 10 s. Zero tells the first failure.
-    pub const fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
-
-    /// Whether the waiters of this process queue among themselves behind one contender: yes. Without it every acquire
-    /// contends at the server, and the order is the server's.
-    pub const fn local_queue(mut self, on: bool) -> Self {
-        self.local_queue = on;
-        self
-    }
-
-    /// A word about this process for people who inspect locks; requests may have their own.
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.label = Some(label.into());
-        self
-    }
-
-    /// Who is told of every event.
-    pub fn observer(mut self, observer: impl Observer) -> Self {
-        self.observer = Some(Arc::new(observer));
-        self
-    }
-
-    /// The locker.
-    ///
-    /// # Errors
-    /// `Config` outside a tokio runtime: the watchdog needs one.
-    pub fn build(self) -> Result<Locker> {
-        let handle = Handle::try_current().map_err(|e| {
-            Error::config("a locker is made inside a tokio runtime: its watchdog runs there").with_source(e)
-        })?;
-        let capabilities = self.backend.capabilities();
-        let core = Arc::new(Core {
-            ttl: self.ttl.max(capabilities.ttl.min),
-            events: Events::new(capabilities.backend, self.observer),
-            keeper: Keeper::start(&handle),
-            queue: LocalQueue::default(),
-            watchdog: Watchdog::new(),
-            releases: Releases::default(),
-            closed: AtomicBool::new(false),
-            backend: self.backend,
-            clock: self.clock,
-            drift: self.drift,
-            patience: self.patience,
-            label: self.label,
-            local_queue: self.local_queue,
-            handle,
-            capabilities,
-        });
-        Watchdog::start(&core);
-        Ok(Locker { core })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use crate::Claim;
+use crate::front::hold::Held;
 
 /// Why a hold is no longer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,19 +47,19 @@ impl fmt::Display for LostReason {
 
 /// Is told of a loss. Called in place: it is quick, and never blocks.
 pub(crate) trait LossListener: Send + Sync {
-    fn lost(self: Arc<Self>, claim: &Claim, reason: LostReason);
+    fn lost(self: Arc<Self>, held: &Held, reason: LostReason);
 }
 
 /// Who is told of the loss of which claim, as long as it lives.
 struct Hook {
     listener: Weak<dyn LossListener>,
-    claim: Arc<Claim>,
+    held: Held,
 }
 
 impl Hook {
     fn tell(self, reason: LostReason) {
         if let Some(listener) = self.listener.upgrade() {
-            listener.lost(&self.claim, reason);
+            listener.lost(&self.held, reason);
         }
     }
 }
@@ -94,8 +94,8 @@ impl Loss {
     }
 
     /// Tells `listener` once when the hold of the claim is lost, at once when it is already.
-    pub(crate) fn on_loss(&self, listener: Weak<dyn LossListener>, claim: Arc<Claim>) {
-        let hook = Hook { listener, claim };
+    pub(crate) fn on_loss(&self, listener: Weak<dyn LossListener>, held: Held) {
+        let hook = Hook { listener, held };
         let mut slot = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner);
         match self.get() {
             None => *slot = Some(hook),

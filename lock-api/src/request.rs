@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::front::{Acquire, Core};
-use crate::{Claim, Error, Guard, Kind, LockName, Operation, Result};
+use crate::{Claim, Error, ErrorKind, Guard, Kind, LockName, Operation, Result};
 
 /// A lock about to be asked for: set what differs from the defaults, then [`LockRequest::acquire`] or
 /// [`LockRequest::try_acquire`].
@@ -96,7 +96,7 @@ impl LockRequest {
         let name = match &self.name {
             Ok(name) => name,
             Err((_, message)) => {
-                let error = Error::new(crate::ErrorKind::InvalidName, message.clone());
+                let error = Error::new(ErrorKind::InvalidName, message.clone());
                 return Err(error.not_applied().with_operation(Operation::Acquire));
             }
         };
@@ -106,6 +106,7 @@ impl LockRequest {
             capabilities.check_kind(self.kind)?;
             let ttl = self.ttl.unwrap_or(self.core.ttl);
             capabilities.ttl.check(ttl)?;
+            check_renewal(ttl, self.core.renew_after)?;
             if self.fixed && !capabilities.fixed_lease {
                 let backend = capabilities.backend;
                 return Err(Error::unsupported(format!("{backend} has no fixed leases: only renewed ones")));
@@ -119,5 +120,17 @@ impl LockRequest {
         }
         claim.label.clone_from(&self.label);
         Ok(claim)
+    }
+}
+
+/// One renewal may fail: the next has to come before the lease ends.
+fn check_renewal(ttl: Duration, renew_after: Option<Duration>) -> Result<()> {
+    match renew_after {
+        Some(time) if ttl < time.saturating_mul(2) => {
+            let text =
+                format!("ttl {ttl:?} is shorter than two renewals of {time:?} each: use a longer ttl or renew sooner");
+            Err(Error::new(ErrorKind::InvalidTtl, text).not_applied())
+        }
+        _ => Ok(()),
     }
 }

@@ -3,9 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::{Instrument, Span};
+
 use super::backoff::Backoff;
 use super::core::Core;
+use super::hold::Account;
 use super::queue::Key;
+use super::release::{Undo, retry};
+use super::spans::Spans;
 use super::turn::Turn;
 use crate::{
     Attempt, Claim, Error, ErrorKind, Grant, Guard, Liveness, Moment, Operation, Outcome, Renewal, Result, Wake,
@@ -24,6 +29,7 @@ pub(crate) struct Acquire {
     began: Option<Moment>,
     attempts: u32,
     ended: bool,
+    spans: Option<Box<Spans>>,
 }
 
 /// What became of one request.
@@ -38,16 +44,23 @@ impl Acquire {
     pub(crate) fn new(core: Arc<Core>, model: Claim, wait: Option<Duration>) -> Self {
         let began = (wait.is_some() || core.events.wants_times()).then(|| core.clock.stopwatch());
         let limit = wait.and_then(|wait| Some(began?.plus(wait)));
-        Self { model, limit, began, attempts: 0, ended: false, core }
+        core.events.asked(&model.name);
+        let spans = Spans::of(&model, core.events.backend());
+        Self { model, limit, began, attempts: 0, ended: false, spans, core }
     }
 
     /// Tries once. `None` when another holds the name.
     pub(crate) async fn once(&mut self) -> Result<Option<Guard>> {
-        let result = self.try_once().await;
-        self.ended = true;
+        let result = match self.spans.as_ref().map(|spans| spans.acquire()) {
+            None => self.try_once().await,
+            Some(span) => Box::pin(self.try_once().instrument(span)).await,
+        };
         match &result {
-            Ok(None) => self.core.events.contended(&self.model.name),
-            Err(error) => self.core.events.error(Operation::Acquire, Some(&self.model.name), error),
+            Ok(None) => {
+                let waited = self.end("contended");
+                self.core.events.contended(&self.model.name, waited);
+            }
+            Err(error) => self.give_up_with(error),
             Ok(Some(_)) => {}
         }
         result.map_err(|error| self.explain(error))
@@ -55,13 +68,16 @@ impl Acquire {
 
     /// Waits until the name is granted or the time is over.
     pub(crate) async fn waiting(&mut self) -> Result<Guard> {
-        let result = self.wait_for_it().await;
-        self.ended = true;
+        let result = match self.spans.as_ref().map(|spans| spans.acquire()) {
+            None => self.wait_for_it().await,
+            Some(span) => Box::pin(self.wait_for_it().instrument(span)).await,
+        };
         match &result {
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                self.core.events.timed_out(&self.model.name, self.waited());
+                let waited = self.end("timeout");
+                self.core.events.timed_out(&self.model.name, waited);
             }
-            Err(error) => self.core.events.error(Operation::Acquire, Some(&self.model.name), error),
+            Err(error) => self.give_up_with(error),
             Ok(_) => {}
         }
         result.map_err(|error| self.explain(error))
@@ -223,7 +239,7 @@ impl Acquire {
         if error.kind() == ErrorKind::SessionChanged
             && let Some(past) = turn.disarm()
         {
-            super::release::retry(past, &self.core);
+            retry(past, &self.core, Undo::Claim);
         }
     }
 
@@ -246,7 +262,7 @@ impl Acquire {
         let undo = self.core.write(async move {
             let result = core.backend.release(&claim).await;
             if result.is_err() {
-                super::release::retry(claim, &core);
+                retry(claim, &core, Undo::Claim);
             }
             drop(turn);
             result.is_ok()
@@ -259,10 +275,36 @@ impl Acquire {
     }
 
     fn guard(&mut self, mut turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Guard {
-        self.ended = true;
         turn.disarm();
-        self.core.events.acquired(&claim, grant.token, self.waited(), self.attempts);
-        Guard::new(turn, claim, grant)
+        let now = self.began.map(|_| self.core.clock.stopwatch());
+        let waited = self.end_at(now, "acquired");
+        self.core.events.acquired(&claim, grant.token, waited, self.attempts);
+        let account = now.filter(|_| self.core.events.wants_times()).map(|since| {
+            let span = self.spans.as_ref().map_or_else(Span::none, |spans| spans.hold(&claim, grant.token));
+            Arc::new(Account { since, span })
+        });
+        Guard::new(turn, claim, grant, account)
+    }
+
+    fn give_up_with(&mut self, error: &Error) {
+        let waited = self.end("error");
+        self.core.events.error(Operation::Acquire, Some(&self.model.name), error);
+        self.core.events.gave_up(&self.model.name, error.kind(), waited);
+    }
+
+    /// The end of it, told once; returns how long it took.
+    fn end(&mut self, outcome: &'static str) -> Duration {
+        let now = self.began.map(|_| self.core.clock.stopwatch());
+        self.end_at(now, outcome)
+    }
+
+    fn end_at(&mut self, now: Option<Moment>, outcome: &'static str) -> Duration {
+        self.ended = true;
+        let waited = self.began.zip(now).map_or(Duration::ZERO, |(began, now)| now.since(began));
+        if let Some(spans) = &self.spans {
+            spans.ended(outcome, self.attempts, waited.as_secs_f64());
+        }
+        waited
     }
 
     fn timeout(&self) -> Error {
@@ -281,7 +323,8 @@ impl Acquire {
 impl Drop for Acquire {
     fn drop(&mut self) {
         if !self.ended {
-            self.core.events.cancelled(&self.model.name);
+            let waited = self.end("cancelled");
+            self.core.events.cancelled(&self.model.name, waited);
         }
     }
 }

@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::events::Events;
+use super::hold::Held;
 use super::keeper::Keeper;
 use super::queue::{Key, LocalQueue};
 use super::release::Releases;
 use super::turn::Turn;
 use super::watchdog::Watchdog;
 use super::write::Write;
-use crate::event::Events;
 use crate::loss::LossListener;
-use crate::{Capabilities, Claim, Clock, DistributedLock, Drift, Error, ErrorKind, LostReason, Moment, Result};
+use crate::{Capabilities, Clock, DistributedLock, Drift, Error, ErrorKind, LostReason, Moment, Result};
 
 /// The parts of the front end, each of one purpose.
 pub(crate) struct Core {
@@ -24,6 +25,7 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) drift: Drift,
     pub(crate) ttl: Duration,
+    pub(crate) renew_after: Option<Duration>,
     pub(crate) patience: Duration,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) local_queue: bool,
@@ -69,11 +71,11 @@ impl Core {
 }
 
 impl LossListener for Core {
-    fn lost(self: Arc<Self>, claim: &Claim, reason: LostReason) {
-        self.events.lost(claim, reason);
+    fn lost(self: Arc<Self>, held: &Held, reason: LostReason) {
+        self.events.lost(held, reason, held.time(&self.clock));
         // Who has lost the name keeps nobody of this process from it, however long the guard stays.
         if self.local_queue {
-            let key = Key::of(claim);
+            let key = Key::of(&held.claim);
             drop(Turn::new(self, Some(key)));
         }
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::lease::Lease;
 use crate::loss::Loss;
-use crate::{Claim, Drift, Grant, Liveness, LostReason, Moment, Renew, SessionWatch};
+use tracing::{Id, Span};
+
+use crate::{Claim, Clock, Drift, Grant, Liveness, LostReason, Moment, Renew, SessionWatch};
 
 /// What keeps a hold alive, as the front end sees it.
 enum Life {
@@ -14,12 +16,49 @@ enum Life {
     Process,
 }
 
+/// Whose hold it is, for those who are told of its end.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) account: Option<Arc<Account>>,
+}
+
+/// What is kept of a hold where somebody wants to know.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// The grant.
+    pub(crate) since: Moment,
+    /// Open as long as the hold lasts; what happens to it belongs to it.
+    pub(crate) span: Span,
+}
+
+impl Held {
+    /// How long it has been held; zero when nobody wanted to know.
+    pub(crate) fn time(&self, clock: &Clock) -> Duration {
+        self.account.as_ref().map_or(Duration::ZERO, |account| clock.stopwatch().since(account.since))
+    }
+
+    /// How it ended, for its span.
+    pub(crate) fn ended(&self, outcome: &'static str) {
+        if let Some(account) = &self.account {
+            account.span.record("lock.outcome", outcome);
+        }
+    }
+
+    pub(crate) fn span(&self) -> Option<Id> {
+        self.account.as_ref().and_then(|account| account.span.id())
+    }
+}
+
 /// Shared by the guard and the watchdog.
 pub(crate) struct Hold {
     pub(crate) claim: Arc<Claim>,
     life: Life,
     loss: Loss,
     drift: Drift,
+    /// `None`: a third of the lease.
+    renew_after: Option<Duration>,
+    account: Option<Arc<Account>>,
 }
 
 /// What the clock says of a hold.
@@ -32,13 +71,27 @@ pub(crate) enum Standing {
 }
 
 impl Hold {
-    pub(crate) fn new(claim: Arc<Claim>, grant: &Grant, drift: Drift) -> Self {
+    pub(crate) fn new(
+        claim: Arc<Claim>,
+        grant: &Grant,
+        (drift, renew_after): (Drift, Option<Duration>),
+        account: Option<Arc<Account>>,
+    ) -> Self {
         let (life, loss) = match &grant.liveness {
             Liveness::Lease { ttl } => (Life::Lease(Mutex::new(Lease::new(grant.valid_from, *ttl))), Loss::default()),
             Liveness::Session(watch) => (Life::Session(watch.clone()), watch.loss().clone()),
             Liveness::Process => (Life::Process, Loss::default()),
         };
-        Self { claim, life, loss, drift }
+        Self { claim, life, loss, drift, renew_after, account }
+    }
+
+    /// Whether anybody wants to know of its end.
+    pub(crate) const fn is_accounted(&self) -> bool {
+        self.account.is_some()
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        Held { claim: Arc::clone(&self.claim), account: self.account.clone() }
     }
 
     pub(crate) const fn loss(&self) -> &Loss {
@@ -83,7 +136,7 @@ impl Hold {
         let Some(lease) = self.lease() else { return Moment::FAR };
         let deadline = lease.deadline(self.drift);
         match self.life {
-            Life::Lease(_) if self.claim.renew == Renew::Auto => deadline.min(lease.valid_from.plus(lease.ttl / 3)),
+            Life::Lease(_) if self.claim.renew == Renew::Auto => deadline.min(self.renewal_of(lease)),
             _ => deadline,
         }
     }
@@ -93,10 +146,14 @@ impl Hold {
         match &self.life {
             Life::Lease(lease) if self.claim.renew == Renew::Auto => {
                 let lease = *lock(lease);
-                Some(lease.valid_from.plus(lease.ttl / 3))
+                Some(self.renewal_of(lease))
             }
             _ => None,
         }
+    }
+
+    fn renewal_of(&self, lease: Lease) -> Moment {
+        lease.valid_from.plus(self.renew_after.unwrap_or(lease.ttl / 3))
     }
 
     /// Whether time alone can end it.

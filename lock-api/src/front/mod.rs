@@ -3,16 +3,19 @@
 mod acquire;
 mod backoff;
 mod core;
+mod events;
 pub(crate) mod hold;
 mod keeper;
 mod queue;
 pub(crate) mod release;
+pub(crate) mod spans;
 pub(crate) mod turn;
 mod watchdog;
 mod write;
 
 pub(crate) use acquire::Acquire;
 pub(crate) use core::Core;
+pub(crate) use events::Events;
 pub(crate) use keeper::Keeper;
 pub(crate) use queue::LocalQueue;
 pub(crate) use release::Releases;

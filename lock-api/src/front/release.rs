@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
+use tracing::{Instrument, Span};
 
 use super::backoff::Backoff;
 use super::core::Core;
+use super::spans;
 use super::turn::Turn;
 use crate::{Claim, ErrorKind, LivenessKind, Operation};
 
@@ -66,21 +68,31 @@ impl Drop for Pending {
     }
 }
 
+/// What a release undoes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Undo {
+    /// A hold that somebody had.
+    Hold,
+    /// What a claim that was given up may have left.
+    Claim,
+}
+
 /// Releases the claim in the background and repeats it until it is answered; `turn` passes on after the first answer.
-pub(crate) fn spawn(claim: Arc<Claim>, turn: Turn) {
+pub(crate) fn spawn(claim: Arc<Claim>, turn: Turn, what: Undo) {
     let core = Arc::clone(turn.core());
     let pending = Pending::new(&core);
     let handle = core.handle.clone();
-    handle.spawn(run(claim, core, Some(turn), pending));
+    let span = spans::release(&claim, core.events.backend()).unwrap_or_else(Span::none);
+    handle.spawn(run(claim, core, Some(turn), what, pending).instrument(span));
 }
 
 /// Repeats a release whose first attempt has failed.
-pub(crate) fn retry(claim: Arc<Claim>, core: &Arc<Core>) {
+pub(crate) fn retry(claim: Arc<Claim>, core: &Arc<Core>, what: Undo) {
     let pending = Pending::new(core);
-    core.handle.spawn(run(claim, Arc::clone(core), None, pending));
+    core.handle.spawn(run(claim, Arc::clone(core), None, what, pending));
 }
 
-async fn run(claim: Arc<Claim>, mut core: Arc<Core>, mut turn: Option<Turn>, pending: Pending) {
+async fn run(claim: Arc<Claim>, mut core: Arc<Core>, mut turn: Option<Turn>, what: Undo, pending: Pending) {
     let began = core.clock.now();
     let limit = give_up_after(&core, &claim);
     let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
@@ -100,7 +112,10 @@ async fn run(claim: Arc<Claim>, mut core: Arc<Core>, mut turn: Option<Turn>, pen
         drop(turn.take());
         match result {
             Ok(release) => {
-                core.events.released(&claim, release);
+                match what {
+                    Undo::Hold => core.events.released(&claim, release),
+                    Undo::Claim => core.events.undone(&claim, release),
+                }
                 break;
             }
             Err(error) if error.kind() == ErrorKind::SessionChanged => break,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::core::Core;
 use super::queue::Key;
+use super::release::Undo;
 use crate::{Claim, IfBusy};
 
 /// Travels from the first request to the answer of the release, inside whatever is going on: a write, a wait, a guard, a
@@ -48,9 +49,9 @@ impl Turn {
     }
 
     /// Releases a claim in the background; the turn passes on when that was answered.
-    pub(crate) fn undo(mut self, claim: Arc<Claim>) {
+    pub(crate) fn undo(mut self, claim: Arc<Claim>, what: Undo) {
         let turn = Self { core: Arc::clone(&self.core), key: self.key.take(), claim: None };
-        super::release::spawn(claim, turn);
+        super::release::spawn(claim, turn, what);
     }
 
     /// Leaves the claim to the next waiter of this process. The turn comes back when nobody inherits it.
@@ -99,7 +100,7 @@ impl Drop for Turn {
         }
         // With its key: the turn passes on when the undo was answered, else the process would queue behind itself.
         if let Some(claim) = turn.claim.take() {
-            super::release::spawn(claim, turn);
+            super::release::spawn(claim, turn, Undo::Claim);
         }
     }
 }

@@ -231,11 +231,12 @@ async fn renew_one(core: Arc<Core>, id: WatchId, hold: Arc<Hold>) {
     match result {
         Ok(Renewal::Renewed { ttl, valid_from }) => {
             let left = hold.deadline().since(now).as_secs_f64();
-            core.events.renewed(&hold.claim, left / ttl.as_secs_f64().max(f64::MIN_POSITIVE));
+            core.events.renewed(&hold.held(), left / ttl.as_secs_f64().max(f64::MIN_POSITIVE));
             hold.confirm(valid_from, ttl);
             next.due = Some(hold.renewal_due().unwrap_or(Moment::FAR));
         }
         Ok(Renewal::Lost) => {
+            core.events.renewal_refused(&hold.claim);
             hold.loss().set(if doubtful { LostReason::ClockJump } else { LostReason::Revoked });
             core.watchdog.leave(id);
         }

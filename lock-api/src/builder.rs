@@ -1,0 +1,155 @@
+//! The options of a locker.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::front::{Core, Events, Keeper, LocalQueue, Releases, Watchdog};
+use crate::{Capabilities, Clock, DistributedLock, Drift, Error, LivenessKind, Locker, Observer, Options, Result};
+
+/// Options of a [`Locker`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until build"]
+pub struct LockerBuilder {
+    backend: Arc<dyn DistributedLock>,
+    ttl: Duration,
+    drift: Drift,
+    clock: Clock,
+    renew_after: Option<Duration>,
+    patience: Duration,
+    local_queue: bool,
+    label: Option<Arc<str>>,
+    observers: Vec<Arc<dyn Observer>>,
+}
+
+impl LockerBuilder {
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>) -> Self {
+        let Options { ttl, drift, clock, .. } = Options::default();
+        let patience = Duration::from_secs(10);
+        Self {
+            backend,
+            ttl,
+            drift,
+            clock,
+            renew_after: None,
+            patience,
+            local_queue: true,
+            label: None,
+            observers: Vec::new(),
+        }
+    }
+
+    /// Takes ttl, drift and clock from the options of a URL.
+    pub fn options(mut self, options: &Options) -> Self {
+        self.ttl = options.ttl;
+        self.drift = options.drift;
+        self.clock = options.clock.clone();
+        self
+    }
+
+    /// The ttl of requests that name none: 30 s. Raised to the backend's shortest.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How long after a confirmation a lease is renewed: a third of it unless told otherwise. Sooner: more requests, and a
+    /// longer outage is survived. A ttl of less than twice this is refused, and so is a backend that keeps a session alive
+    /// instead of leases.
+    pub const fn renew_after(mut self, time: Duration) -> Self {
+        self.renew_after = Some(time);
+        self
+    }
+
+    /// How far clocks may run apart: 0.01. Larger: holders stop earlier. Smaller: a fast server clock may let another in
+    /// before the holder stops.
+    pub const fn drift(mut self, drift: Drift) -> Self {
+        self.drift = drift;
+        self
+    }
+
+    /// The clock that deadlines are computed from; the backend must have the same.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How long an acquire that waits sits through an outage: 10 s. Zero tells the first failure.
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Whether the waiters of this process queue among themselves behind one contender: yes. Without it every acquire
+    /// contends at the server, and the order is the server's.
+    pub const fn local_queue(mut self, on: bool) -> Self {
+        self.local_queue = on;
+        self
+    }
+
+    /// A word about this process for people who inspect locks; requests may have their own.
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Who is told of every event; called again, one more.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// What the backend promises: an observer may want to know of whom it is told.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    /// The locker.
+    ///
+    /// # Errors
+    /// `Config` outside a tokio runtime: the watchdog needs one. `Unsupported` when [`LockerBuilder::renew_after`] is set and
+    /// the backend has no leases to renew.
+    pub fn build(self) -> Result<Locker> {
+        let handle = Handle::try_current().map_err(|e| {
+            Error::config("a locker is made inside a tokio runtime: its watchdog runs there").with_source(e)
+        })?;
+        let capabilities = self.backend.capabilities();
+        self.check_renewal(&capabilities)?;
+        let core = Arc::new(Core {
+            ttl: self.ttl.max(capabilities.ttl.min),
+            events: Events::new(capabilities.backend, self.observers),
+            keeper: Keeper::start(&handle),
+            queue: LocalQueue::default(),
+            watchdog: Watchdog::new(),
+            releases: Releases::default(),
+            closed: AtomicBool::new(false),
+            backend: self.backend,
+            clock: self.clock,
+            drift: self.drift,
+            renew_after: self.renew_after,
+            patience: self.patience,
+            label: self.label,
+            local_queue: self.local_queue,
+            handle,
+            capabilities,
+        });
+        Watchdog::start(&core);
+        Ok(Locker::of(core))
+    }
+
+    fn check_renewal(&self, capabilities: &Capabilities) -> Result<()> {
+        match (self.renew_after, capabilities.liveness) {
+            (None, _) => Ok(()),
+            (Some(time), LivenessKind::Lease) if !time.is_zero() => Ok(()),
+            (Some(_), LivenessKind::Lease) => Err(Error::config("a lease cannot be renewed after no time at all")),
+            (Some(_), kept) => Err(Error::unsupported(format!(
+                "{} renews no leases: the {} keeps its locks, and no time between renewals can be set",
+                capabilities.backend,
+                if kept == LivenessKind::Session { "session" } else { "process" },
+            ))),
+        }
+    }
+}
