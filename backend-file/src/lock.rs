@@ -1,5 +1,6 @@
 //! The backend: one client of a directory of lock files.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,15 @@ impl FileLock {
     #[must_use]
     pub fn path(&self, name: &LockName) -> std::path::PathBuf {
         self.store.path(name)
+    }
+
+    /// The kernel's lock of a hold as a descriptor of its own, for a child process: the lock stays until it too is closed,
+    /// or the hold is released. It is closed on exec unless told otherwise. `None` when the claim does not hold.
+    ///
+    /// # Errors
+    /// `Unreachable` when the process may open no more files.
+    pub fn descriptor(&self, claim: &Claim) -> Result<Option<OwnedFd>> {
+        self.claims.descriptor(claim).map_err(|e| crate::store::trouble(&self.path(&claim.name), e))
     }
 
     /// How many claims of this client wait for the name.

@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -167,6 +168,11 @@ impl Store {
 }
 
 impl Locked {
+    /// The same lock once more: it ends when both are closed, or either is unlocked (flock(2)).
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.file.try_clone().map(Into::into)
+    }
+
     /// Gives the lock back.
     pub(crate) fn unlock(mut self) {
         self.record.held = false;

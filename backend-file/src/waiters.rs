@@ -4,6 +4,8 @@
 //! and gives it back when nobody does.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lockyard_api::{Claim, Error, ErrorKind, LockName, Owner, Result};
@@ -62,6 +64,11 @@ impl Claims {
             Some((_, wake)) => Standing::Waiting(Arc::clone(wake)),
             None => Standing::Absent,
         }
+    }
+
+    /// The kernel's lock of a hold, once more.
+    pub(crate) fn descriptor(&self, claim: &Claim) -> io::Result<Option<OwnedFd>> {
+        self.lock().held.get(&claim.owner).map(Locked::descriptor).transpose()
     }
 
     pub(crate) fn hold(&self, claim: &Claim, locked: Locked) {

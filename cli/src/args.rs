@@ -7,9 +7,13 @@ mod compare;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod inspect;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(feature = "lab")]
 mod report;
 mod run;
+mod start;
+mod voice;
 
 use std::time::Duration;
 
@@ -23,9 +27,13 @@ pub(crate) use compare::{CompareArgs, ExportArgs, SuiteSize};
 #[cfg(feature = "conformance")]
 pub(crate) use conformance::{ConformanceArgs, TargetArgs};
 pub(crate) use inspect::{Form, InspectArgs};
+#[cfg(feature = "metrics")]
+pub(crate) use metrics::MetricsArgs;
 #[cfg(feature = "lab")]
 pub(crate) use report::ReportArgs;
 pub(crate) use run::{OnLost, RunArgs};
+pub(crate) use start::StartArgs;
+pub(crate) use voice::{Color, LogFormat, VoiceArgs};
 
 /// Distributed locks: run commands under one, look at them, and compare the services that offer them.
 #[derive(Debug, Parser)]
@@ -63,9 +71,10 @@ pub(crate) enum Command {
 }
 
 impl Cli {
-    pub(crate) const fn verbose(&self) -> u8 {
-        match &self.command {
-            Command::Run(args) => args.verbose,
+    /// How much is said, and how it looks.
+    pub(crate) fn voice(&self) -> VoiceArgs {
+        let verbose = match &self.command {
+            Command::Run(args) => return args.voice,
             Command::Inspect(args) => args.verbose,
             #[cfg(feature = "jobs")]
             Command::Job(args) => args.verbose(),
@@ -79,7 +88,8 @@ impl Cli {
             Command::Chaos(args) => args.verbose,
             #[cfg(feature = "lab")]
             Command::ChaosClient(args) => args.verbose,
-        }
+        };
+        VoiceArgs::verbose(verbose)
     }
 
     /// Threads beside the first one: a command that holds one lock needs no more.

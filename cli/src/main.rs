@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 
 /// Runs the command on this thread, the process's first: what it spawns is killed when this thread ends.
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
-    output::trace(cli.verbose());
+    output::set_up(cli.voice());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cli.threads())
         .enable_all()

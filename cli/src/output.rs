@@ -2,14 +2,29 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
+use serde_json::json;
 use tracing_subscriber::EnvFilter;
+
+use crate::args::{Color, LogFormat, VoiceArgs};
+
+/// How lines look; the same for the whole process.
+static JSON: AtomicBool = AtomicBool::new(false);
+static COLOURED: AtomicBool = AtomicBool::new(false);
 
 /// A line on stderr, with the name of the program. A stderr that is closed is nobody's trouble.
 pub(crate) fn say(message: impl fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "lockyard: {message}");
+    let mut stderr = io::stderr().lock();
+    let _ = if JSON.load(Ordering::Relaxed) {
+        writeln!(stderr, "{}", json!({ "program": "lockyard", "message": message.to_string() }))
+    } else if COLOURED.load(Ordering::Relaxed) {
+        writeln!(stderr, "\u{1b}[1mlockyard:\u{1b}[0m {message}")
+    } else {
+        writeln!(stderr, "lockyard: {message}")
+    };
 }
 
 /// Text on stdout, for the reader that asked for it.
@@ -69,9 +84,12 @@ impl Voice {
     }
 }
 
-/// Shows what the library logs: from `-vv` on.
-pub(crate) fn trace(verbose: u8) {
-    let level = match verbose {
+/// Sets how lines look, and shows what the library logs: from `-vv` on.
+pub(crate) fn set_up(voice: VoiceArgs) {
+    let json = voice.log_format == LogFormat::Json;
+    JSON.store(json, Ordering::Relaxed);
+    COLOURED.store(is_coloured(voice.color), Ordering::Relaxed);
+    let level = match voice.verbose {
         0 | 1 => return,
         2 => "lockyard=debug",
         _ => "lockyard=trace",
@@ -79,5 +97,14 @@ pub(crate) fn trace(verbose: u8) {
     let filter = EnvFilter::new(level.replace("lockyard", "warn,lockyard"));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(true);
     // Nobody else sets one in this process.
-    let _ = subscriber.try_init();
+    let _ = if json { subscriber.json().try_init() } else { subscriber.try_init() };
+}
+
+/// As <https://no-color.org> has it.
+fn is_coloured(color: Color) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    }
 }

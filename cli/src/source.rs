@@ -71,6 +71,11 @@ impl Source {
         &self.options
     }
 
+    #[cfg(feature = "file")]
+    pub(crate) fn is_file(&self) -> bool {
+        self.url.starts_with("file:")
+    }
+
     pub(crate) fn is_memory(&self) -> bool {
         self.url.starts_with("memory:")
     }

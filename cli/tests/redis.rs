@@ -4,13 +4,14 @@
 mod support;
 
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockyard_testbed::timing::{eventually, scaled};
 use lockyard_testbed::{Server, Service};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use support::{SOON, Scratch, bare, end_of, finish, lives, send, stderr, stdout};
+use support::{SOON, Scratch, bare, end_of, finish, lives, schema, send, stderr, stdout};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
@@ -79,7 +80,7 @@ async fn who_gives_up_waiting_leaves_no_place_in_the_queue() {
     end_of(&mut holder).await;
 }
 
-/// The consul issue 2022: only the shell was killed, the worker went on.
+/// B148: only the shell was killed, the worker went on.
 #[tokio::test]
 async fn when_the_lock_is_revoked_the_whole_group_ends() {
     let Some((server, scratch)) = redis().await else { return };
@@ -92,6 +93,7 @@ async fn when_the_lock_is_revoked_the_whole_group_ends() {
     assert_eq!(end_of(&mut run).await.code(), Some(79));
     assert!(!lives(shell) && !lives(worker), "nothing of the group is left when lockyard ends");
     let status = scratch.json("status.json");
+    assert!(schema("status").is_valid(&status), "{status:#}");
     assert_eq!((&status["outcome"], &status["reason"]), (&"lost".into(), &"revoked".into()), "{status:#}");
 }
 
@@ -132,7 +134,7 @@ async fn when_nothing_is_renewed_the_command_is_dead_before_the_lease_ends() {
     assert!(scratch.path("told").exists(), "TERM came before KILL");
 }
 
-/// Redis pull request 15146, skhd 83: an inherited socket keeps a connection, and with it a lock, alive.
+/// B154: an inherited socket keeps a connection, and with it a lock, alive.
 #[tokio::test]
 async fn the_command_has_none_of_our_sockets() {
     let Some((_server, scratch)) = redis().await else { return };
@@ -162,6 +164,30 @@ async fn killed_lockyard_takes_the_command_along_and_the_lease_frees_the_name() 
     eventually(SOON, || async { !lives(pid) }).await.expect("the kernel kills the command");
     let next = finish(&mut scratch.run("job", &["--wait", "10s"], "exit 8")).await;
     assert_eq!(next.status.code(), Some(8), "the name is free when the lease has ended");
+}
+
+#[tokio::test]
+async fn renewals_come_as_often_as_asked_for() {
+    let Some((_server, scratch)) = redis().await else { return };
+    let options =
+        ["-vvv", "--ttl", "10m", "--renew", "100ms", "--status-file", "status.json", "--metrics-file", "job.prom"];
+    let mut command = scratch.run("job", &options, "read line");
+    let log = std::fs::File::create(scratch.path("log")).expect("a file");
+    let mut run = command.stderr(log).stdin(Stdio::piped()).spawn().expect("starts");
+    let renewed = || async { std::fs::read_to_string(scratch.path("log")).is_ok_and(|log| log.contains("renewed")) };
+    eventually(SOON, renewed).await.expect("long before a third of the ttl");
+    drop(run.stdin.take());
+    end_of(&mut run).await;
+    let renewals = scratch.json("status.json")["renewals"].as_u64().expect("a number");
+    assert!(renewals >= 1);
+    if cfg!(feature = "metrics") {
+        let text = std::fs::read_to_string(scratch.path("job.prom")).expect("the figures");
+        let line = format!(r#"lockyard_renewals_total{{backend="redis",outcome="renewed"}} {renewals}"#);
+        assert!(text.contains(&line), "{text}");
+    }
+    let seldom = finish(&mut scratch.run("job", &["--ttl", "3s", "--renew", "2s"], "true")).await;
+    assert_eq!(seldom.status.code(), Some(78), "{}", stderr(&seldom));
+    assert!(stderr(&seldom).contains("--renew"), "{}", stderr(&seldom));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use lockyard_testbed::timing::eventually;
 use nix::sys::signal::{Signal, kill};
 use support::{SOON, Scratch, bare, end_of, finish, lives, schema, send, stderr, stdout};
 
+/// B152: its code passes through, whatever it is.
 #[tokio::test]
 async fn the_command_s_own_end_is_passed_on() {
     let scratch = Scratch::file();

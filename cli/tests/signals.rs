@@ -3,23 +3,25 @@
 
 mod support;
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use lockyard_testbed::timing::{eventually, scaled};
-use nix::sys::signal::Signal;
-use support::{SOON, Scratch, end_of, lives, send};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use support::{SOON, Scratch, catches_signals, end_of, finish, lives, send};
 use tokio::process::Child;
 
 /// A command that holds the lock until it is told to end.
 const FOREVER: &str = "echo $$ > pid; while :; do sleep 0.05; done";
 
-async fn hold(scratch: &Scratch) -> (Child, nix::unistd::Pid) {
+async fn hold(scratch: &Scratch) -> (Child, Pid) {
     let holder = scratch.run("job", &[], FOREVER).spawn().expect("starts");
     let pid = scratch.pid_in("pid").await;
     (holder, pid)
 }
 
-/// The consul issues 797 and 3754: the wrapper went, the command ran on without its lock.
+/// B146: the wrapper went, the command ran on without its lock.
 #[tokio::test]
 async fn a_command_that_is_told_to_end_keeps_its_lock_until_it_has() {
     let scratch = Scratch::file();
@@ -72,7 +74,7 @@ async fn a_second_signal_kills() {
     assert!(!lives(pid));
 }
 
-/// The consul issue 4439: no way to end what waits.
+/// B149: no way to end what waits.
 #[tokio::test]
 async fn a_signal_ends_the_wait_at_once() {
     let scratch = Scratch::file();
@@ -80,7 +82,7 @@ async fn a_signal_ends_the_wait_at_once() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         let waits = ["-v", "--wait-forever"];
         let mut waiting = scratch.run("job", &waits, "echo never > never").spawn().expect("starts");
-        eventually(SOON, || async { waits_for_a_signal(&waiting) }).await.expect("it listens");
+        eventually(SOON, || async { catches_signals(&waiting) }).await.expect("it listens");
         send(&waiting, signal);
         let end = tokio::time::timeout(scaled(Duration::from_secs(1)), waiting.wait()).await;
         let code = end.expect("within a second").expect("a status").code();
@@ -93,16 +95,6 @@ async fn a_signal_ends_the_wait_at_once() {
     assert!(!scratch.path("never").exists());
 }
 
-/// Whether the process catches SIGTERM by now: before that the signal would simply end it.
-fn waits_for_a_signal(child: &Child) -> bool {
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap_or_default())).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    // The last one that is listened to, and so all of them.
-    caught & (1 << (Signal::SIGUSR2 as i32 - 1)) != 0
-}
-
 #[tokio::test]
 async fn the_command_dies_with_lockyard() {
     let scratch = Scratch::file();
@@ -110,13 +102,57 @@ async fn the_command_dies_with_lockyard() {
     send(&run, Signal::SIGKILL);
     end_of(&mut run).await;
     eventually(SOON, || async { !lives(pid) }).await.expect("the kernel kills the command");
-    assert!(!scratch.is_held("job").await, "and frees the lock");
+    // What the shell was waiting for has the lock's descriptor too, for the moment that it takes.
+    eventually(SOON, || async { !scratch.is_held("job").await }).await.expect("and frees the lock");
+}
+
+/// As with flock(1): nobody else comes in while anything of the command is left.
+#[tokio::test]
+async fn what_outlives_a_killed_lockyard_keeps_the_lock() {
+    let scratch = Scratch::file();
+    let mut run = scratch.run("job", &[], "sleep 600 & echo $! > pid; wait").spawn().expect("starts");
+    let left = scratch.pid_in("pid").await;
+    send(&run, Signal::SIGKILL);
+    end_of(&mut run).await;
+    let mut next = scratch.run("job", &["--wait-forever"], "exit 5").spawn().expect("starts");
+    let tried = finish(&mut scratch.run("job", &[], "true")).await;
+    assert_eq!((tried.status.code(), lives(left)), (Some(75), true), "held by what the shell has started");
+    assert!(scratch.is_held("job").await);
+    kill(left, Signal::SIGKILL).expect("it was ours");
+    assert_eq!(end_of(&mut next).await.code(), Some(5), "free when the last has ended");
 }
 
 #[tokio::test]
-async fn the_command_inherits_no_descriptors() {
+async fn a_lock_that_is_not_inherited_ends_with_lockyard() {
+    let scratch = Scratch::file();
+    let script = "sleep 600 & echo $! > pid; wait";
+    let mut run = scratch.run("job", &["--no-inherit-lock"], script).spawn().expect("starts");
+    let left = scratch.pid_in("pid").await;
+    send(&run, Signal::SIGKILL);
+    end_of(&mut run).await;
+    let next = finish(&mut scratch.run("job", &[], "exit 5")).await;
+    assert_eq!((next.status.code(), lives(left)), (Some(5), true));
+    kill(left, Signal::SIGKILL).expect("it was ours");
+}
+
+#[tokio::test]
+async fn the_command_inherits_no_descriptor_but_the_lock_s() {
     let scratch = Scratch::file();
     let (mut run, pid) = hold(&scratch).await;
+    let names = descriptors(pid);
+    assert!(names.len() == 1 && names[0].ends_with("job.lock"), "the event loop stays with lockyard: {names:?}");
+    send(&run, Signal::SIGTERM);
+    end_of(&mut run).await;
+
+    let mut command = scratch.run("other", &["--no-inherit-lock"], "echo $$ > other; read line");
+    let mut run = command.stdin(Stdio::piped()).spawn().expect("starts");
+    assert_eq!(descriptors(scratch.pid_in("other").await), Vec::<String>::new());
+    drop(run.stdin.take());
+    end_of(&mut run).await;
+}
+
+/// The lock's file and the event loop, if the process has them.
+fn descriptors(pid: Pid) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .expect("its descriptors")
         .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
@@ -124,7 +160,5 @@ async fn the_command_inherits_no_descriptors() {
         .filter(|target| target.contains("locks") || target.contains("eventpoll") || target.contains("eventfd"))
         .collect();
     names.sort();
-    assert_eq!(names, Vec::<String>::new(), "the lock's file and the event loop stay with lockyard");
-    send(&run, Signal::SIGTERM);
-    end_of(&mut run).await;
+    names
 }

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 
-use super::duration;
+#[cfg(feature = "metrics")]
+use super::MetricsArgs;
+use super::{StartArgs, VoiceArgs, duration};
 use crate::exit::Exit;
 use crate::source::SourceArgs;
 
@@ -31,6 +33,7 @@ happened. lockyard writes nothing to stdout.
 Environment of the command:
   LOCKYARD_NAME LOCKYARD_KEY LOCKYARD_BACKEND_KIND LOCKYARD_HOLDER
   LOCKYARD_RUN_ID LOCKYARD_ACQUIRED_AT
+  LOCKYARD_SCHEDULED_AT   with --tick or --once-per: the slot's time
   LOCKYARD_TTL_MS         where the lock has a lease
   LOCKYARD_FENCING_TOKEN  where the backend gives one: a number that only
                           rises; let the resource you write to refuse one
@@ -41,13 +44,16 @@ anybody else can hold it: SIGTERM comes early enough, SIGKILL before the lease
 ends. A record that the server loses or gives away is noticed at the next
 renewal; until then only the fencing token protects. When lockyard itself is
 killed, the kernel (Linux) kills the command too, though not what the command
-has started in turn.
+has started in turn. On file: these inherit the lock, as with flock(1): the
+name stays held until they have ended, unless --no-inherit-lock.
 
 Examples:
   On this host, skipped when it runs already:
     lockyard run --name nightly -- ./sync.sh
   On every host, one of them runs it:
     lockyard run -b redis://db/ --name nightly --skip-ok -- ./sync.sh
+  The same, never twice a night, however far the hosts' clocks are apart:
+    lockyard run -b redis://db/ --name nightly --tick '0 2 * * *' -- ./sync.sh
   One after the other:
     lockyard run -b redis://db/ --name deploy --wait 10m -- make deploy";
 
@@ -80,7 +86,24 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
 
-    /// Keep the name closed this long from the start [default: 30s when trying once, 0 with --wait]
+    /// Renew the lease after this long [default: a third of the ttl]
+    ///
+    /// Sooner survives a longer outage of the backend and costs more requests. Refused where a session keeps the lock.
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) renew: Option<Duration>,
+
+    /// How many may run at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) slots: u32,
+
+    /// Share the lock with others who say --shared, against those who do not
+    #[arg(long, conflicts_with = "slots")]
+    pub(crate) shared: bool,
+
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+
+    /// Keep the name closed this long from the start [default: 30s when trying once, 0 with --wait, --tick or --once-per]
     ///
     /// A job that is quicker than the clocks of the hosts are apart would run again on a host whose clock is behind.
     /// When the command ends earlier, lockyard keeps the lock and does not exit before this time is over; INT or TERM
@@ -120,17 +143,27 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) pass_backend: bool,
 
+    /// On file: close the lock's descriptor for the command
+    ///
+    /// Otherwise it inherits it, as with flock(1): when lockyard is killed, the name stays held until everything that the
+    /// command has started has ended.
+    #[arg(long)]
+    pub(crate) no_inherit_lock: bool,
+
     /// Write what became of the run to this file, as JSON
     #[arg(long, value_name = "PATH")]
     pub(crate) status_file: Option<PathBuf>,
 
-    /// Say more; twice: log what the library does
-    #[arg(short, long, action = ArgAction::Count)]
-    pub(crate) verbose: u8,
+    #[cfg(feature = "metrics")]
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgs,
 
-    /// Say nothing but why lockyard failed
-    #[arg(short, long, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
+    /// Say what would be done and whether the name is free; take no lock and start nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) voice: VoiceArgs,
 
     /// The command and its arguments, after --
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "command")]

@@ -1,8 +1,10 @@
 //! The running command and its process group.
 
 use std::io::{self, IsTerminal};
+use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
 
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, getpgrp};
 use tokio::process::{Child as Process, Command};
@@ -33,8 +35,13 @@ enum Group {
 }
 
 impl Child {
-    /// Starts the command. Call it on the first thread.
-    pub(super) fn start(program: &Program, args: &RunArgs, facts: &Facts) -> Result<Self, Failure> {
+    /// Starts the command, with the lock's descriptor where it is to have it. Call it on the first thread.
+    pub(super) fn start(
+        program: &Program,
+        args: &RunArgs,
+        facts: &Facts,
+        lock: Option<OwnedFd>,
+    ) -> Result<Self, Failure> {
         tree::become_reaper();
         let mut command = Command::new(&program.path);
         command.args(&program.arguments);
@@ -47,6 +54,9 @@ impl Child {
             command.process_group(0);
         }
         die_with_parent(&mut command);
+        if let Some(lock) = &lock {
+            inherit(lock)?;
+        }
         let shown = program.path.to_string_lossy();
         let process = command.spawn().map_err(|error| {
             let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::NotExecutable };
@@ -113,4 +123,11 @@ impl Child {
             Group::Shared => getpgrp(),
         }
     }
+}
+
+/// Leaves a descriptor open for the command. This copy of it is for nothing else, and no other process is started
+/// meanwhile.
+fn inherit(descriptor: &OwnedFd) -> Result<(), Failure> {
+    let done = fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::empty()));
+    done.map(drop).map_err(|error| Failure::internal(format!("the command cannot inherit the lock: {error}")))
 }

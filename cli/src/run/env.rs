@@ -66,8 +66,7 @@ impl Facts {
 
 /// Who we are, for people who inspect the lock: host and process.
 pub(super) fn holder() -> String {
-    let host = nix::unistd::gethostname().map_or_else(|_| "?".to_owned(), |host| host.to_string_lossy().into_owned());
-    format!("{host}:{}", std::process::id())
+    format!("{}:{}", super::jitter::host(), std::process::id())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a time of day for people; nothing is decided by it")]

@@ -5,16 +5,18 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard::{Clock, Guard, Locker, Moment, Release};
+use lockyard::{Clock, Guard, Moment, Release};
 
 use super::End;
 use super::child::Child;
+use super::client::Client;
 use super::env::Facts;
 use super::program::Program;
 use super::renewals::Renewals;
 use super::schedule::Schedule;
 use super::signals::Signals;
 use super::status::{ChildStatus, Outcome, Status};
+use super::times;
 use super::watch::{Cause, Ended, Watch};
 use crate::args::RunArgs;
 use crate::exit::{Exit, Failure};
@@ -25,13 +27,11 @@ use crate::source::Source;
 const RELEASE: Duration = Duration::from_secs(5);
 /// The same when the lock is lost anyway.
 const RELEASE_LOST: Duration = Duration::from_secs(1);
-/// How long the name stays closed from the start when the lock was tried once.
-const AT_LEAST: Duration = Duration::from_secs(30);
 
 /// A lock that is held for a command.
 pub(super) struct Hold<'a> {
     args: &'a RunArgs,
-    locks: Locker,
+    client: Client,
     guard: Guard,
     facts: Facts,
     renewals: Arc<Renewals>,
@@ -43,7 +43,7 @@ pub(super) struct Hold<'a> {
 impl<'a> Hold<'a> {
     pub(super) fn new(
         args: &'a RunArgs,
-        locks: Locker,
+        client: Client,
         guard: Guard,
         source: &Source,
         holder: &str,
@@ -51,9 +51,9 @@ impl<'a> Hold<'a> {
         voice: Voice,
     ) -> Self {
         let options = source.options();
-        let facts = Facts::of(&guard, locks.capabilities().backend, &options.namespace, holder);
+        let facts = Facts::of(&guard, client.locks.capabilities().backend, &options.namespace, holder);
         let clock = options.clock.clone();
-        Self { args, locks, guard, facts, renewals, began: clock.now(), clock, voice }
+        Self { args, client, guard, facts, renewals, began: clock.now(), clock, voice }
     }
 
     /// Runs the command, keeps the name closed as long as asked, and releases the lock.
@@ -65,7 +65,8 @@ impl<'a> Hold<'a> {
     ) -> Result<End, Failure> {
         let token = self.facts.token.as_deref().unwrap_or("none");
         self.voice.note(format_args!("lock {:?} acquired on {}, token {token}", self.facts.name, self.facts.backend));
-        let mut child = match Child::start(program, self.args, &self.facts) {
+        let lock = self.client.descriptor(&self.guard);
+        let mut child = match lock.and_then(|lock| Child::start(program, self.args, &self.facts, lock)) {
             Ok(child) => child,
             Err(failure) => {
                 self.release(RELEASE).await;
@@ -96,8 +97,7 @@ impl<'a> Hold<'a> {
 
     /// Keeps the lock until `--at-least-for` is over; a signal or the loss of the lock ends that.
     async fn keep_closed(&self, signals: &mut Signals) {
-        let at_least = self.args.at_least_for.unwrap_or(if self.args.waits() { Duration::ZERO } else { AT_LEAST });
-        let until = self.began.plus(at_least);
+        let until = self.began.plus(times::at_least(self.args));
         let left = until.since(self.clock.now());
         if left.is_zero() {
             return;
@@ -119,11 +119,11 @@ impl<'a> Hold<'a> {
 
     /// Releases the lock and waits for the answer, though not for long. Nothing new is said of a lock that is lost.
     async fn release(self, limit: Duration) {
-        let Self { locks, guard, facts, voice, .. } = self;
+        let Self { client, guard, facts, voice, .. } = self;
         let lost = limit == RELEASE_LOST || guard.lost_reason().is_some();
         let ttl = facts.ttl.unwrap_or_default();
         let answer = tokio::time::timeout(limit, guard.release()).await;
-        drop(locks);
+        drop(client);
         let name = facts.name;
         match answer {
             _ if lost => {}

@@ -1,14 +1,21 @@
 //! `lockyard run`: a command under a lock.
 
 mod child;
+mod client;
 mod deathsig;
+mod dry;
 mod env;
 mod hold;
+mod jitter;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod program;
 mod renewals;
+mod replace;
 mod schedule;
 mod signals;
 mod status;
+mod times;
 mod tree;
 mod watch;
 
@@ -22,9 +29,12 @@ use crate::args::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::Voice;
 use crate::source::Source;
+use client::Client;
 use hold::Hold;
+#[cfg(feature = "metrics")]
+use metrics::Metrics;
 use program::Program;
-use renewals::{Ear, Renewals};
+use renewals::Renewals;
 use schedule::Schedule;
 use signals::Signals;
 use status::{Outcome, Status};
@@ -40,7 +50,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
             (failure.exit, Status::new(&args.name, Outcome::Error).because(failure.message))
         }
     };
-    if let Some(path) = &args.status_file
+    if let Some(path) = args.status_file.as_ref().filter(|_| !args.dry_run)
         && let Err(error) = status.ended_with(exit).write(path)
     {
         // The command has run: its code says more than that of a file that could not be written.
@@ -53,73 +63,148 @@ pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
 type End = (Exit, Status);
 
 async fn attempt(args: &RunArgs) -> Result<End, Failure> {
-    let voice = Voice::new(args.quiet, args.verbose);
+    let voice = Voice::new(args.voice.quiet, args.voice.verbose);
     // A typo is found out before the lock is taken.
     let program = Program::find(args)?;
     let source = args.source.resolve(args.ttl, voice)?;
+    times::check(args, voice)?;
     if source.is_memory() {
         voice.warn("memory: locks live in this process alone and keep nobody else out");
     }
-    let mut signals = Signals::listen().map_err(|error| Failure::internal(format!("no signals: {error}")))?;
-    let renewals = Arc::new(Renewals::default());
-    let holder = env::holder();
-    let acquired = tokio::select! {
-        biased;
-        signal = signals.stop() => Acquired::Interrupted(None, signal),
-        locks = connect(&source, &holder, &renewals) => {
-            let locks = locks?;
-            check_ttl(&locks, &source, args)?;
-            acquire(locks, args, &mut signals).await?
-        }
+    #[cfg(feature = "metrics")]
+    let metrics = if args.dry_run { None } else { Metrics::start(&args.metrics)? };
+    let run = Run {
+        args,
+        program,
+        source,
+        voice,
+        holder: env::holder(),
+        renewals: Arc::default(),
+        #[cfg(feature = "metrics")]
+        metrics: metrics.as_ref(),
     };
-    match acquired {
-        Acquired::Guard(locks, guard) => {
-            // The lease granted may be another than the one asked for.
-            let schedule = Schedule::new(guard.ttl(), source.options().drift, args.kill_after);
-            let hold = Hold::new(args, locks, guard, &source, &holder, renewals, voice);
-            match schedule {
-                Ok(schedule) => hold.run(&program, schedule, &mut signals).await,
-                Err(failure) => {
-                    hold.give_back().await;
-                    Err(failure)
-                }
-            }
-        }
-        Acquired::Busy(reason) => {
-            voice.note(format_args!("lock {:?} is held by another: the command is skipped", args.name));
-            let exit = if args.skip_ok { Exit::Success } else { Exit::NotAcquired(args.conflict_exit_code) };
-            Ok((exit, Status::new(&args.name, Outcome::Skipped).because(reason)))
-        }
-        Acquired::Interrupted(locks, signal) => {
-            undo(locks).await;
-            voice.note(format_args!("{signal} while waiting: the command was not started"));
-            Ok((signal.into(), Status::new(&args.name, Outcome::Error).because("signal")))
-        }
+    let end = run.attempt().await;
+    #[cfg(feature = "metrics")]
+    if let Some(metrics) = &metrics {
+        metrics.write(voice);
     }
+    end
 }
 
-async fn connect(source: &Source, holder: &str, renewals: &Arc<Renewals>) -> Result<Locker, Failure> {
-    let ear = Ear(Arc::clone(renewals));
-    let locks = lockyard::connect_with(source.url(), |builder| builder.label(holder).observer(ear)).await;
-    locks.map_err(nothing_locked)
+/// One run, all of whose options are known to make sense.
+struct Run<'a> {
+    args: &'a RunArgs,
+    program: Program,
+    source: Source,
+    voice: Voice,
+    holder: String,
+    renewals: Arc<Renewals>,
+    #[cfg(feature = "metrics")]
+    metrics: Option<&'a Metrics>,
+}
+
+impl Run<'_> {
+    async fn attempt(&self) -> Result<End, Failure> {
+        let Self { args, voice, .. } = *self;
+        let mut signals = Signals::listen().map_err(|error| Failure::internal(format!("no signals: {error}")))?;
+        if args.dry_run {
+            let client = self.connect().await?;
+            let exit = dry::show(args, &self.program, &client.locks, &self.source).await?;
+            return Ok((exit, Status::new(&args.name, Outcome::Skipped)));
+        }
+        let acquired = tokio::select! {
+            biased;
+            signal = signals.stop() => Acquired::Interrupted(None, signal),
+            client = self.connect_in_time() => {
+                let client = client?;
+                check_ttl(&client.locks, &self.source, args)?;
+                acquire(client, args, &mut signals).await?
+            }
+        };
+        match acquired {
+            Acquired::Guard(client, guard) => self.hold(client, guard, &mut signals).await,
+            Acquired::Busy(reason) => {
+                voice.note(format_args!("lock {:?} is held by another: the command is skipped", args.name));
+                Ok((self.skipped(), Status::new(&args.name, Outcome::Skipped).because(reason)))
+            }
+            Acquired::Interrupted(locks, signal) => {
+                undo(locks).await;
+                voice.note(format_args!("{signal} while waiting: the command was not started"));
+                Ok((signal.into(), Status::new(&args.name, Outcome::Error).because("signal")))
+            }
+        }
+    }
+
+    async fn hold(&self, client: Client, guard: Guard, signals: &mut Signals) -> Result<End, Failure> {
+        let args = self.args;
+        // The lease granted may be another than the one asked for.
+        let schedule = Schedule::new(guard.ttl(), self.source.options().drift, args.kill_after, args.renew);
+        let renewals = Arc::clone(&self.renewals);
+        let hold = Hold::new(args, client, guard, &self.source, &self.holder, renewals, self.voice);
+        match schedule {
+            Ok(schedule) => hold.run(&self.program, schedule, signals).await,
+            Err(failure) => {
+                hold.give_back().await;
+                Err(failure)
+            }
+        }
+    }
+
+    fn skipped(&self) -> Exit {
+        if self.args.skip_ok { Exit::Success } else { Exit::NotAcquired(self.args.conflict_exit_code) }
+    }
+
+    /// Connects when it is time to.
+    async fn connect_in_time(&self) -> Result<Client, Failure> {
+        let delay = jitter::delay(&self.args.start, &self.args.name);
+        if !delay.is_zero() {
+            self.voice.note(format_args!("asking for lock {:?} in {delay:.1?} (jitter)", self.args.name));
+            self.source.options().clock.sleep(delay).await;
+        }
+        self.connect().await
+    }
+
+    async fn connect(&self) -> Result<Client, Failure> {
+        let connecting = Client::connect(
+            &self.source,
+            self.args,
+            &self.holder,
+            &self.renewals,
+            #[cfg(feature = "metrics")]
+            self.metrics,
+        );
+        connecting.await.map_err(|error| {
+            #[cfg(feature = "metrics")]
+            if let Some(metrics) = self.metrics {
+                metrics.not_connected(&self.source, &self.args.name, &error);
+            }
+            nothing_locked(error)
+        })
+    }
 }
 
 /// Refuses a ttl that leaves no room to end the command, before the lock is taken. What is granted is looked at again.
 fn check_ttl(locks: &Locker, source: &Source, args: &RunArgs) -> Result<(), Failure> {
     let leased = locks.capabilities().liveness != LivenessKind::Process;
     let options = source.options();
-    Schedule::new(leased.then_some(options.ttl), options.drift, args.kill_after).map(|_| ())
+    Schedule::new(leased.then_some(options.ttl), options.drift, args.kill_after, args.renew).map(|_| ())
 }
 
 /// What came of wanting the lock.
 enum Acquired {
-    Guard(Locker, Guard),
+    Guard(Client, Guard),
     Busy(&'static str),
     Interrupted(Option<Locker>, Signal),
 }
 
-async fn acquire(locks: Locker, args: &RunArgs, signals: &mut Signals) -> Result<Acquired, Failure> {
-    let request = locks.lock(&args.name);
+async fn acquire(client: Client, args: &RunArgs, signals: &mut Signals) -> Result<Acquired, Failure> {
+    let locks = &client.locks;
+    let mut request = locks.lock(&args.name);
+    if args.shared {
+        request = request.shared();
+    } else if args.slots > 1 {
+        request = request.permit(args.slots);
+    }
     let wanted = async {
         if args.waits() {
             let request = args.wait.map_or_else(|| request.clone(), |wait| request.clone().wait(wait));
@@ -135,14 +220,14 @@ async fn acquire(locks: Locker, args: &RunArgs, signals: &mut Signals) -> Result
         result = wanted => result,
     };
     match result {
-        Ok(Some(guard)) => Ok(Acquired::Guard(locks, guard)),
+        Ok(Some(guard)) => Ok(Acquired::Guard(client, guard)),
         Ok(None) => Ok(Acquired::Busy("held")),
         Err(error) if error.kind() == ErrorKind::Timeout && args.waits() => {
-            undo(Some(locks)).await;
+            undo(Some(client.locks)).await;
             Ok(Acquired::Busy("wait_timeout"))
         }
         Err(error) => {
-            undo(Some(locks)).await;
+            undo(Some(client.locks)).await;
             Err(nothing_locked(error))
         }
     }

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,14 @@ impl Program {
         };
         look_up(path)?;
         Ok(Self { path: path.clone(), arguments: arguments.to_vec() })
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = std::iter::once(&self.path).chain(&self.arguments);
+        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        f.write_str(&words.join(" "))
     }
 }
 

@@ -36,18 +36,24 @@ impl Schedule {
     ///
     /// # Errors
     /// `Config` when the ttl leaves no room for two renewals and the end of the command.
-    pub(super) fn new(ttl: Option<Duration>, drift: Drift, kill_after: Option<Duration>) -> Result<Self, Failure> {
+    pub(super) fn new(
+        ttl: Option<Duration>,
+        drift: Drift,
+        kill_after: Option<Duration>,
+        renew: Option<Duration>,
+    ) -> Result<Self, Failure> {
         let Some(ttl) = ttl else {
             return Ok(Self { kill_after: kill_after.unwrap_or(Self::LONGEST_GRACE), reap: Self::LONGEST_REAP });
         };
         let kill_after = kill_after.unwrap_or_else(|| (ttl / 6).min(Self::LONGEST_GRACE));
         let reap = (ttl / 20).min(Self::LONGEST_REAP);
-        let renew = ttl / 3;
-        let needed = renew * 2 + kill_after.saturating_add(reap).saturating_add(drift.margin(ttl));
+        let renew = renew.unwrap_or(ttl / 3);
+        let needed =
+            renew.saturating_mul(2).saturating_add(kill_after.saturating_add(reap).saturating_add(drift.margin(ttl)));
         if ttl < needed {
             return Err(Failure::config(format!(
                 "a ttl of {ttl:?} is too short: two renewals ({renew:?} each), --kill-after ({kill_after:?}) and the time \
-                 to reap need {needed:?}; use a longer --ttl or a shorter --kill-after"
+                 to reap need {needed:?}; use a longer --ttl, a shorter --kill-after or a sooner --renew"
             )));
         }
         Ok(Self { kill_after, reap })
@@ -78,19 +84,22 @@ mod tests {
     const TTL: Duration = Duration::from_secs(30);
 
     fn default() -> Schedule {
-        Schedule::new(Some(TTL), Drift::DEFAULT, None).expect("the default fits")
+        Schedule::new(Some(TTL), Drift::DEFAULT, None, None).expect("the default fits")
     }
 
     #[test]
     fn the_defaults_fit_at_every_ttl_that_backends_take() {
         for millis in [100, 500, 1_000, 3_000, 30_000, 600_000] {
             let ttl = Duration::from_millis(millis);
-            assert!(Schedule::new(Some(ttl), Drift::DEFAULT, None).is_ok(), "{ttl:?}");
+            assert!(Schedule::new(Some(ttl), Drift::DEFAULT, None, None).is_ok(), "{ttl:?}");
         }
-        let failure = Schedule::new(Some(TTL), Drift::DEFAULT, Some(Duration::from_secs(10))).expect_err("no room");
+        let failure =
+            Schedule::new(Some(TTL), Drift::DEFAULT, Some(Duration::from_secs(10)), None).expect_err("no room");
         assert_eq!(failure.exit.code(), 78);
         assert!(failure.message.contains("--kill-after"), "{}", failure.message);
-        assert!(Schedule::new(Some(Duration::ZERO), Drift::DEFAULT, Some(Duration::MAX)).is_err());
+        let seldom = Schedule::new(Some(TTL), Drift::DEFAULT, None, Some(Duration::from_secs(14)));
+        assert!(seldom.expect_err("no room").message.contains("--renew"));
+        assert!(Schedule::new(Some(Duration::ZERO), Drift::DEFAULT, Some(Duration::MAX), None).is_err());
     }
 
     #[test]
@@ -121,7 +130,7 @@ mod tests {
 
     #[test]
     fn without_a_lease_there_is_no_deadline() {
-        let schedule = Schedule::new(None, Drift::DEFAULT, None).expect("nothing to fit");
+        let schedule = Schedule::new(None, Drift::DEFAULT, None, None).expect("nothing to fit");
         let now = Clock::manual().now();
         assert!(matches!(schedule.demand(now, Moment::FAR, None), Demand::Run { .. }));
     }

@@ -1,12 +1,12 @@
 //! The status file: what became of a run.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::env::Facts;
+use super::replace::replace;
 use crate::exit::Exit;
 
 /// How a run ended, in a word.
@@ -90,12 +90,6 @@ impl Status {
     /// Writes the file in one step: a reader sees the old one or the new one, never half.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let text = serde_json::to_string_pretty(self)?;
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(format!(".{}.tmp", std::process::id()));
-        let written = fs::write(&aside, text + "\n").and_then(|()| fs::rename(&aside, path));
-        if written.is_err() {
-            let _ = fs::remove_file(&aside);
-        }
-        written
+        replace(path, &(text + "\n"))
     }
 }

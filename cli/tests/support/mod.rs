@@ -37,6 +37,10 @@ impl Scratch {
         self.folder.path().join(name)
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// What stands in a JSON file.
     pub(crate) fn json(&self, name: &str) -> serde_json::Value {
         let text = std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -116,6 +120,16 @@ pub(crate) async fn end_of(child: &mut Child) -> ExitStatus {
 pub(crate) fn send(child: &Child, signal: Signal) {
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).expect("it runs");
     kill(Pid::from_raw(pid), signal).expect("it takes signals");
+}
+
+/// Whether the process catches SIGTERM by now: before that the signal would simply end it.
+pub(crate) fn catches_signals(child: &Child) -> bool {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap_or_default())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // The last one that is listened to, and so all of them.
+    caught & (1 << (Signal::SIGUSR2 as i32 - 1)) != 0
 }
 
 /// Whether a process is there and not merely waiting to be reaped.
