@@ -29,7 +29,7 @@ pub struct JobBuilder {
     pub(crate) shards: Option<u32>,
     clock: Option<Clock>,
     label: Option<String>,
-    observer: Option<Arc<dyn JobObserver>>,
+    observers: Vec<Arc<dyn JobObserver>>,
 }
 
 /// What a job does by: checked.
@@ -71,7 +71,7 @@ impl JobBuilder {
             shards: None,
             clock: None,
             label: None,
-            observer: None,
+            observers: Vec::new(),
         }
     }
 
@@ -98,9 +98,9 @@ impl JobBuilder {
     /// How long the job stays closed from the start of a run, however short the run: not at all. It spaces runs out; that a
     /// slot is started once needs no help of it.
     ///
-    /// By the server's clock on Redis, on the lease table of Postgres, on etcd, and in memory, by a marker that stands there
-    /// whatever becomes of this replica. On the other backends a record of the time, by the clocks of the hosts: there
-    /// it is as exact as these agree.
+    /// By the server's clock on Redis, on the lease table of Postgres, on etcd (whole seconds, as its leases are), and in memory: by
+    /// a marker that stands there whatever becomes of this replica. On the other backends, and for times that the backend has no
+    /// lease of, by a record of the time and the clocks of the hosts: as exact as these agree.
     pub const fn at_least_for(mut self, time: Duration) -> Self {
         self.at_least_for = Some(time);
         self
@@ -162,9 +162,9 @@ impl JobBuilder {
         self
     }
 
-    /// Who is told of what happens.
+    /// Who is told of what happens, beside those who are already.
     pub fn observer(mut self, observer: impl JobObserver) -> Self {
-        self.observer = Some(Arc::new(observer));
+        self.observers.push(Arc::new(observer));
         self
     }
 
@@ -188,7 +188,7 @@ impl JobBuilder {
             on_crash: self.on_crash,
             delay: self.jitter.delay(&self.name),
             holder: self.label.clone().unwrap_or_else(here),
-            events: Events::new(&self.name, self.observer.clone()),
+            events: Events::new(&self.name, self.observers.clone()),
             clock,
             ticks,
         };

@@ -26,7 +26,9 @@ pub enum JobEvent {
         slot: WallTime,
         /// Its id.
         run_id: String,
-        /// The outcome as one word: `ran failed lost timed_out stopped`.
+        /// When, by the clock of this host.
+        at: WallTime,
+        /// The outcome as one word: `ran failed lost timed_out stopped`, or `dropped` with the future that ran it.
         outcome: &'static str,
         /// How long it took.
         took: Duration,
@@ -87,12 +89,12 @@ pub trait JobObserver: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub(crate) struct Events {
     job: Arc<str>,
-    observer: Option<Arc<dyn JobObserver>>,
+    observers: Vec<Arc<dyn JobObserver>>,
 }
 
 impl Events {
-    pub(crate) fn new(job: &str, observer: Option<Arc<dyn JobObserver>>) -> Self {
-        Self { job: job.into(), observer }
+    pub(crate) fn new(job: &str, observers: Vec<Arc<dyn JobObserver>>) -> Self {
+        Self { job: job.into(), observers }
     }
 
     pub(crate) fn tell(&self, event: &JobEvent) {
@@ -101,10 +103,10 @@ impl Events {
             JobEvent::Started { slot, run_id, delay } => {
                 tracing::info!(job.name = job, job.slot = %slot, job.run_id = run_id, job.delay_seconds = delay.as_secs_f64(), "job started");
             }
-            JobEvent::Ended { slot, run_id, outcome: outcome @ "ran", took } => {
+            JobEvent::Ended { slot, run_id, outcome: outcome @ "ran", took, .. } => {
                 tracing::info!(job.name = job, job.slot = %slot, job.run_id = run_id, job.outcome = outcome, job.seconds = took.as_secs_f64(), "job ended");
             }
-            JobEvent::Ended { slot, run_id, outcome, took } => {
+            JobEvent::Ended { slot, run_id, outcome, took, .. } => {
                 tracing::warn!(job.name = job, job.slot = %slot, job.run_id = run_id, job.outcome = outcome, job.seconds = took.as_secs_f64(), "job ended");
             }
             JobEvent::Skipped { slot, reason } => {
@@ -130,7 +132,7 @@ impl Events {
             JobEvent::BreakerClosed => tracing::info!(job.name = job, "the lock service answers again"),
             JobEvent::Errored { error } => tracing::warn!(job.name = job, error, "tick failed"),
         }
-        if let Some(observer) = &self.observer {
+        for observer in &self.observers {
             observer.on_event(job, event);
         }
     }

@@ -126,7 +126,8 @@ impl Job {
     /// else the last tick before it. With [`Misfire::CatchUp`](crate::Misfire::CatchUp) it may be an earlier one. With
     /// [`Schedule::manual`](crate::Schedule::manual) it is `at` itself.
     ///
-    /// A panic of the job is written down as a failure and goes on.
+    /// The text of an error of the job, cut to 300 letters, is kept in the record: no secrets there. A panic is written down as a
+    /// failure and goes on.
     ///
     /// # Errors
     /// What the lock service did, a record that cannot be used, and a breaker that is open. When it happens before

@@ -19,10 +19,10 @@ impl Marker {
     pub(crate) fn new(locks: &Locker, name: LockName, at_least: Duration) -> Option<Self> {
         let capabilities = locks.capabilities();
         let stands = capabilities.liveness == LivenessKind::Lease || capabilities.restart_safe;
-        let ttl = at_least.max(capabilities.ttl.min);
-        let fits = capabilities.ttl.check(ttl).is_ok();
+        // One that is rounded up would close the job for longer than was asked for.
+        let fits = capabilities.ttl.check(at_least).is_ok() && capabilities.ttl.round_up(at_least) == at_least;
         let offered = capabilities.fixed_lease && capabilities.inspect && stands && fits;
-        offered.then(|| Self { locks: locks.clone(), name, ttl })
+        offered.then(|| Self { locks: locks.clone(), name, ttl: at_least })
     }
 
     /// How long the job is still closed.

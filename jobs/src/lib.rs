@@ -25,6 +25,8 @@ mod lane;
 mod least;
 mod ledger;
 mod members;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod names;
 mod outcome;
 mod pacer;

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lockyard_api::{Clock, Guard, LostReason};
+use lockyard_api::{Clock, Guard, LostReason, Moment};
 use tokio::sync::watch;
 
 use crate::claim::{Claimed, Claiming, Closing};
@@ -90,13 +90,12 @@ impl Inner {
         let context = RunContext::new(claimed.facts(lane.shard), listen);
         let (slot, run_id) = (claimed.run.slot, claimed.run.run_id.clone());
         self.tell(&JobEvent::Started { slot, run_id: run_id.clone(), delay: claimed.run.started_at.since(slot) });
-        let started = clock.now();
+        let mut running = Running { inner: self, slot, run_id, started: clock.now(), outcome: "dropped" };
         let supervision = Supervision { guard, clock, limits: self.settings.limits, cancel, stop };
         // A panic is written down before it goes on.
         let end = supervision.run(AssertUnwindSafe(async move { work(context).await }).catch_unwind()).await;
         let outcome = self.settle(guard, lane, claimed, end).await;
-        let word = outcome.as_ref().map_or("failed", Outcome::as_str);
-        self.tell(&JobEvent::Ended { slot, run_id, outcome: word, took: clock.now().since(started) });
+        running.outcome = outcome.as_ref().map_or("failed", Outcome::as_str);
         Ok(outcome)
     }
 
@@ -132,6 +131,23 @@ impl Inner {
     /// How long the end of a run is tried to be written down: not long where the lock is lost.
     pub(crate) fn patience(status: Status) -> Duration {
         if status == Status::Lost { Duration::from_secs(1) } else { Ledger::<Record>::PATIENCE }
+    }
+}
+
+/// A run under way: its end is told however it comes.
+struct Running<'a> {
+    inner: &'a Inner,
+    slot: WallTime,
+    run_id: String,
+    started: Moment,
+    outcome: &'static str,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let took = self.inner.locks.clock().now().since(self.started);
+        let (run_id, at) = (std::mem::take(&mut self.run_id), self.inner.now());
+        self.inner.tell(&JobEvent::Ended { slot: self.slot, run_id, at, outcome: self.outcome, took });
     }
 }
 

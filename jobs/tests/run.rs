@@ -116,6 +116,7 @@ async fn people_pause_resume_and_trigger_also_while_it_runs() -> Checked {
 
 #[tokio::test]
 async fn a_run_that_takes_too_long_is_told_and_then_dropped_under_its_lock() -> Checked {
+    // B139
     let server = server();
     let replica = Replica::of(&server);
     let other = Replica::of(&server);
