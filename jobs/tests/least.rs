@@ -28,6 +28,8 @@ async fn job(url: &str, clock: &lockyard::Clock) -> Checked<(lockyard::Locker, J
 }
 
 async fn stays_closed(url: &str, by: By) -> Checked {
+    // A memory server ends with its last client.
+    let _server = lockyard::connect_register(url).await?;
     let clock = support::clock_at("2026-05-05T12:00:00Z");
     let (locks, first) = job(url, &clock).await?;
     let real = locks.clock().clone();
