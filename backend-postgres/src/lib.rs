@@ -43,6 +43,7 @@ pub mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod waiter;
+mod waiting;
 mod wire;
 
 pub use config::{Mode, PostgresConfig};

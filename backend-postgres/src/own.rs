@@ -15,7 +15,7 @@ use crate::classes::class_of;
 use crate::config::PostgresConfig;
 use crate::control::{Control, column};
 use crate::crowd::Crowd;
-use crate::driven::{InPlace, driven, line_within};
+use crate::driven::{driven, line_within};
 use crate::error;
 use crate::keeper::{Heartbeat, beat, keep};
 use crate::key::Target;
@@ -24,7 +24,8 @@ use crate::opener::{Opener, Purpose};
 use crate::registry::{Held, Wanted};
 use crate::session::LockSession;
 use crate::statements::IS_WAITING;
-use crate::waiter::{Stage, Tools, Waiter, give_back, try_once, wait_in_queue};
+use crate::waiter::{Stage, Waiter};
+use crate::waiting::{Tools, give_back, try_once, wait_in_queue};
 
 /// The own-session claims of one client.
 pub(crate) struct Own {
@@ -109,10 +110,9 @@ impl Own {
     pub(crate) async fn start(&self, claim: &Claim, locking: Locking, tries: bool) -> Result<Attempt> {
         let fixed = claim.renew == Renew::Never;
         let session = self.session(class_of(claim.ttl), &locking, fixed).await?;
-        let waiter = Waiter::new(Wanted::new(claim), session, locking, fixed);
+        let waiter = Waiter::new(Wanted::new(claim), session, locking, fixed, &self.runtime);
         self.claims().insert(claim.owner, Arc::clone(&waiter));
-        let crowded = self.is_crowded(claim);
-        if claim.if_busy == IfBusy::Leave || (tries && !crowded) {
+        if claim.if_busy == IfBusy::Leave || (tries && !self.is_crowded(claim)) {
             if let Some(granted) = self.attempt(&waiter).await? {
                 return Ok(granted);
             }
@@ -122,7 +122,7 @@ impl Own {
                 return Ok(Attempt::Busy);
             }
         }
-        self.queue(&waiter, crowded).await
+        self.queue(&waiter).await
     }
 
     /// Whether a try would very likely find the name held.
@@ -152,18 +152,10 @@ impl Own {
         Ok(granted.map(Attempt::Granted))
     }
 
-    /// `untried`: the name may be free after all, and then the first answer is the grant.
-    async fn queue(&self, waiter: &Arc<Waiter>, untried: bool) -> Result<Attempt> {
-        const FIRST_ANSWER: Duration = Duration::from_millis(5);
-        waiter.enter(Stage::Starting);
-        let mut waiting = InPlace::new(&self.runtime, wait_in_queue(Arc::clone(waiter), self.tools()));
-        let started = waiting.beside(waiter.until(|stage| !matches!(stage, Stage::Starting)));
-        let mut stage = timeout(self.op_timeout, started).await.map_err(|_| error::no_answer("queueing"))?;
-        if untried && matches!(stage, Stage::Queued) {
-            let ended = timeout(FIRST_ANSWER, waiting.beside(waiter.until(Stage::has_ended))).await;
-            stage = ended.unwrap_or(Stage::Queued);
-        }
-        drop(waiting);
+    async fn queue(&self, waiter: &Arc<Waiter>) -> Result<Attempt> {
+        waiter.queue(wait_in_queue(Arc::clone(waiter), self.tools()));
+        let started = waiter.until(|stage| !matches!(stage, Stage::Starting));
+        let stage = timeout(self.op_timeout, started).await.map_err(|_| error::no_answer("queueing"))?;
         match stage {
             Stage::Queued => {
                 self.in_the_queue(waiter).await?;
@@ -246,7 +238,11 @@ impl Own {
                 }
                 Some(_) => Ok(waiter.held().map(|held| Attempt::Granted(held.grant()))),
             },
-            Stage::Starting | Stage::Queued => Ok(Some(Attempt::Queued)),
+            // Who asks again instead of waiting does not drive the wait.
+            Stage::Starting | Stage::Queued => {
+                waiter.detach();
+                Ok(Some(Attempt::Queued))
+            }
             Stage::Won(_) => {
                 let (Renewal::Renewed { .. }, Some(held)) = (self.renew(waiter).await?, waiter.held()) else {
                     return Err(error::session_changed());

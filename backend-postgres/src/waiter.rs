@@ -1,23 +1,17 @@
-//! A wait in the server's queue: a blocking statement on a session of its own, driven by a task of its own.
-//!
-//! The statement is never simply dropped: on a connection that is kept it would become a hold that nobody knows of. Whoever
-//! gives up sets a flag; the task cancels the statement from the side connection, reads how it ended, and closes.
+//! A claim with a session of its own: how far it has come, and who drives its wait.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
-use lockyard_api::{Error, ErrorKind, FencingToken, Grant, Owner, Release, Result};
+use lockyard_api::{ErrorKind, FencingToken, Grant, Owner};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
-use crate::control::Control;
-use crate::error::{self, code};
-use crate::keeper::before_the_end;
+use crate::driven::Work;
 use crate::key::Target;
 use crate::locking::Locking;
 use crate::registry::{Held, Wanted};
-use crate::session::{Chosen, Line, LockSession};
+use crate::session::{Chosen, LockSession};
 
 /// How far a wait has come.
 #[derive(Debug, Clone)]
@@ -57,6 +51,7 @@ pub(crate) struct Waiter {
     state: Mutex<State>,
     changed: Notify,
     given_up: Notify,
+    work: Work,
 }
 
 #[derive(Debug)]
@@ -68,7 +63,13 @@ struct State {
 
 impl Waiter {
     /// `fixed`: what it wins is never renewed.
-    pub(crate) fn new(wanted: Wanted, session: Arc<LockSession>, locking: Locking, fixed: bool) -> Arc<Self> {
+    pub(crate) fn new(
+        wanted: Wanted,
+        session: Arc<LockSession>,
+        locking: Locking,
+        fixed: bool,
+        runtime: &Handle,
+    ) -> Arc<Self> {
         let state = Mutex::new(State { stage: Stage::Trying, held: None, given_up: false });
         let _busy = Chosen::choose(&session);
         Arc::new(Self {
@@ -80,7 +81,19 @@ impl Waiter {
             state,
             changed: Notify::new(),
             given_up: Notify::new(),
+            work: Work::new(runtime),
         })
+    }
+
+    /// Begins to wait in the server's queue: `waiting` is what does it.
+    pub(crate) fn queue(&self, waiting: impl Future<Output = ()> + Send + 'static) {
+        self.enter(Stage::Starting);
+        self.work.begin(waiting);
+    }
+
+    /// The wait goes on by itself, whether or not anybody asks for its end.
+    pub(crate) fn detach(&self) {
+        self.work.hand_over();
     }
 
     pub(crate) fn fixed(&self) -> bool {
@@ -99,8 +112,11 @@ impl Waiter {
         self.state().stage.clone()
     }
 
-    /// Ends when the wait has come so far that `done` says yes.
-    pub(crate) async fn until(&self, done: impl Fn(&Stage) -> bool) -> Stage {
+    /// Ends when the wait has come so far that `done` says yes; drives it meanwhile.
+    pub(crate) async fn until(&self, done: impl Fn(&Stage) -> bool + Send + Sync) -> Stage {
+        if let Some(stage) = self.drive(&done).await {
+            return stage;
+        }
         loop {
             let changed = self.changed.notified();
             let stage = self.stage();
@@ -111,6 +127,24 @@ impl Waiter {
         }
     }
 
+    /// `None` when there is nothing to drive here, or not any more. Does not listen for changes: this driver makes them, and
+    /// would wake itself.
+    async fn drive(&self, done: impl Fn(&Stage) -> bool + Send + Sync) -> Option<Stage> {
+        let driver = self.work.drive()?;
+        let stage = std::future::poll_fn(|context| {
+            let goes_on = driver.advance(context);
+            let stage = self.stage();
+            match (done(&stage), goes_on) {
+                (true, _) => Poll::Ready(Some(stage)),
+                (false, true) => Poll::Pending,
+                (false, false) => Poll::Ready(None),
+            }
+        })
+        .await;
+        driver.done();
+        stage
+    }
+
     /// Gives the wait up, unless it has been won.
     pub(crate) fn give_up(&self) {
         let mut state = self.state();
@@ -118,6 +152,17 @@ impl Waiter {
             state.given_up = true;
             self.given_up.notify_one();
         }
+        drop(state);
+        self.detach();
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.state().given_up
+    }
+
+    /// Ends when the wait was given up.
+    pub(crate) async fn given_up(&self) {
+        self.given_up.notified().await;
     }
 
     /// The owner and its hold, when it was won on this target by the session of process `pid`.
@@ -134,7 +179,7 @@ impl Waiter {
     }
 
     /// Publishes the grant, unless the wait was given up meanwhile.
-    fn win(&self, token: FencingToken) -> Option<Grant> {
+    pub(crate) fn win(&self, token: FencingToken) -> Option<Grant> {
         let watch = self.session.hold(self.locking.target());
         let held = Held { token, watch, since: self.session.clock.now(), label: self.wanted.label.clone() };
         let grant = held.grant();
@@ -147,186 +192,5 @@ impl Waiter {
         drop(state);
         self.changed.notify_waiters();
         Some(grant)
-    }
-}
-
-/// What a waiting task works with; no reference to the client among it.
-#[derive(Clone)]
-pub(crate) struct Tools {
-    pub(crate) control: Arc<Control>,
-    pub(crate) op_timeout: Duration,
-    /// How long a slice of the wait may go unanswered before the session counts as lost. `None` with slices off.
-    pub(crate) slice_limit: Option<Duration>,
-}
-
-/// Waits until the name is won, the wait is given up, or the session fails.
-pub(crate) async fn wait_in_queue(waiter: Arc<Waiter>, tools: Tools) {
-    let Some(mut line) = waiter.session.line().await else {
-        waiter.enter(Stage::Failed(ErrorKind::Unreachable, "the session for the wait has ended".into()));
-        return;
-    };
-    loop {
-        match slice(&waiter, &tools, &mut line).await {
-            Slice::Answered(Ok(number)) => return finish(&waiter, line, number).await,
-            Slice::Answered(Err(failed)) if waiter.state().given_up || !is_still_waiting(&failed) => {
-                return fail(&waiter, line, failed).await;
-            }
-            Slice::Answered(Err(_)) => {
-                let recovered = before_the_end(&waiter.session, waiter.locking.recover(&mut line)).await;
-                if !matches!(recovered, Some(Ok(()))) {
-                    return vanish(&waiter, line);
-                }
-            }
-            Slice::Silent => return vanish(&waiter, line),
-        }
-    }
-}
-
-/// A slice is over, a deadlock was broken, or somebody cancelled the statement: the wait goes on.
-fn is_still_waiting(failed: &sqlx::Error) -> bool {
-    matches!(code(failed), Some(code::LOCK_NOT_AVAILABLE | code::DEADLOCK | code::QUERY_CANCELED))
-}
-
-enum Slice {
-    /// The token's number.
-    Answered(Result<i64, sqlx::Error>),
-    /// The server did not answer in time: it may still have the statement.
-    Silent,
-}
-
-/// One blocking statement, from its first byte to its answer.
-async fn slice(waiter: &Waiter, tools: &Tools, line: &mut Line) -> Slice {
-    let mut statement = std::pin::pin!(waiter.locking.wait(line));
-    // The first poll writes it.
-    let first = std::future::poll_fn(|context| Poll::Ready(statement.as_mut().poll(context))).await;
-    if let Poll::Ready(answer) = first {
-        return Slice::Answered(answer);
-    }
-    if matches!(waiter.stage(), Stage::Starting) {
-        waiter.enter(Stage::Queued);
-    }
-    let clock = &waiter.session.clock;
-    let silence = async {
-        match tools.slice_limit {
-            Some(limit) => clock.sleep(limit).await,
-            None => tools.control.gone(waiter.session.backend).await,
-        }
-    };
-    tokio::select! {
-        biased;
-        answer = &mut statement => return Slice::Answered(answer),
-        () = waiter.given_up.notified() => {}
-        () = silence => return Slice::Silent,
-    }
-    // A cancel that comes too late hits nothing: the answer decides.
-    const ATTEMPTS: u32 = 5;
-    for _ in 0..ATTEMPTS {
-        if let Err(error) = tools.control.cancel(waiter.session.backend).await {
-            tracing::debug!(%error, "cancelling a wait");
-        }
-        if let Ok(answer) = timeout(tools.op_timeout / ATTEMPTS, &mut statement).await {
-            return Slice::Answered(answer);
-        }
-    }
-    Slice::Silent
-}
-
-/// The lock was taken: for the waiter, or to be given back.
-async fn finish(waiter: &Arc<Waiter>, mut line: Line, number: i64) {
-    match token(number) {
-        Ok(token) => {
-            if refresh(waiter, &mut line).await && waiter.win(token).is_some() {
-                return;
-            }
-        }
-        Err(error) => waiter.enter(Stage::Failed(error.kind(), error.message().into())),
-    }
-    undo(waiter, line).await;
-}
-
-fn token(number: i64) -> Result<FencingToken> {
-    FencingToken::from_server(u64::try_from(number).unwrap_or(u64::MAX))
-}
-
-/// After a long wait the proof of life is as old as the statement: another one makes it new.
-async fn refresh(waiter: &Waiter, line: &mut Line) -> bool {
-    let session = &waiter.session;
-    let age = session.clock.now().since(session.deadline().minus(session.class));
-    if age < session.class / 4 {
-        return true;
-    }
-    matches!(before_the_end(session, waiter.locking.refresh(line)).await, Some(Ok(_)))
-}
-
-async fn undo(waiter: &Arc<Waiter>, mut line: Line) {
-    let undone = before_the_end(&waiter.session, waiter.locking.give_back(&mut line)).await;
-    if !matches!(undone, Some(Ok(_))) {
-        return vanish(waiter, line);
-    }
-    waiter.session.drop_hold(waiter.locking.target());
-    close(waiter, line);
-}
-
-/// The statement ended with an error, so the server holds nothing for it but what it took before it failed.
-async fn fail(waiter: &Arc<Waiter>, line: Line, failed: sqlx::Error) {
-    if !waiter.state().given_up {
-        let error: Error = error::driver(failed, "waiting");
-        waiter.enter(Stage::Failed(error.kind(), error.message().into()));
-        return close(waiter, line);
-    }
-    if error::session_survives(&failed) { undo(waiter, line).await } else { close(waiter, line) }
-}
-
-/// The server may still work on the statement: its process is ended.
-fn vanish(waiter: &Arc<Waiter>, line: Line) {
-    line.distrust();
-    if waiter.state().given_up {
-        waiter.enter(Stage::Vanished);
-    } else if !matches!(waiter.stage(), Stage::Failed(..)) {
-        waiter.enter(Stage::Failed(ErrorKind::Unreachable, "the server did not answer while waiting".into()));
-    }
-}
-
-/// A connection on which a wait did not end in a grant is never used again: a late cancel could hit what comes next.
-fn close(waiter: &Arc<Waiter>, line: Line) {
-    waiter.session.close();
-    drop(line);
-    if waiter.state().given_up {
-        waiter.enter(Stage::GivenUp);
-    }
-}
-
-/// One try that does not wait.
-pub(crate) async fn try_once(waiter: Arc<Waiter>, mut line: Line) -> Result<Option<Grant>> {
-    let failed = match waiter.locking.attempt(&mut line).await {
-        Ok(None) => return Ok(None),
-        Ok(Some(number)) => return token(number).map(|token| waiter.win(token)),
-        Err(failed) => failed,
-    };
-    let survives = error::session_survives(&failed);
-    if survives {
-        waiter.locking.recover(&mut line).await.map_err(|failed| error::driver(failed, "undoing a try"))?;
-    }
-    let error = error::driver(failed, "trying");
-    Err(if survives { error.not_applied() } else { error })
-}
-
-/// Gives a hold back.
-pub(crate) async fn give_back(waiter: Arc<Waiter>, mut line: Line) -> Result<Release> {
-    let target = waiter.locking.target();
-    match waiter.locking.give_back(&mut line).await {
-        Ok(true) => {
-            waiter.session.drop_hold(target);
-            Ok(Release::Released)
-        }
-        Ok(false) => {
-            line.unknown_to_server(target);
-            Ok(Release::NotHeld)
-        }
-        Err(failed) if error::session_was_ended(&failed) => {
-            line.distrust();
-            Ok(Release::NotHeld)
-        }
-        Err(failed) => Err(error::driver(failed, "giving back")),
     }
 }

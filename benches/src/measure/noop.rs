@@ -10,9 +10,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Sample, Trial};
 use crate::side::Outcome;
+use crate::stats::median;
 
-/// Enough for a figure that is reproducible to a few percent, in a fraction of a second.
-const CYCLES: u32 = 50_000;
+/// The cycles of a block: long against the resolution of the clock, short against what else happens on a machine.
+const CYCLES: u32 = 5_000;
+/// The blocks of a trial. Its figure is their median: what disturbs one block or ten does not move it.
+const BLOCKS: usize = 41;
 
 /// A backend that grants everything and does nothing: what is left is the front end.
 #[derive(Debug, Default)]
@@ -58,20 +61,35 @@ impl DistributedLock for NoopLock {
 
 pub(super) async fn run() -> Outcome<Trial> {
     let locker = Locker::new(NoopLock)?;
-    cycles(&locker, CYCLES / 10).await?;
-    let (clock, before) = (Clock::system(), processor_time());
-    let start = clock.now();
-    cycles(&locker, CYCLES).await?;
-    let (elapsed, used) = (clock.now().since(start), processor_time().saturating_sub(before));
-    let cycles = f64::from(CYCLES);
-    let p50_us = elapsed.as_secs_f64() * 1e6 / cycles;
-    let cpu_ns = Some(used.as_secs_f64() * 1e9 / cycles);
-    let per_second = cycles / elapsed.as_secs_f64().max(1e-9);
-    Ok(Trial::alone(Sample { p50_us, p99_us: p50_us, per_second, cpu_ns, ..Sample::default() }))
+    cycles(&locker).await?;
+    let mut blocks = Vec::new();
+    for _ in 0..BLOCKS {
+        blocks.push(block(&locker).await?);
+    }
+    let of = |cost: fn(&Block) -> f64| median(&blocks.iter().map(cost).collect::<Vec<_>>()).unwrap_or_default();
+    let (cpu_ns, wall_ns) = (of(|block| block.cpu_ns), of(|block| block.wall_ns));
+    let p50_us = wall_ns / 1e3;
+    let per_second = 1e9 / wall_ns.max(1.0);
+    Ok(Trial::alone(Sample { p50_us, p99_us: p50_us, per_second, cpu_ns: Some(cpu_ns), ..Sample::default() }))
 }
 
-async fn cycles(locker: &Locker, count: u32) -> Outcome<()> {
-    for _ in 0..count {
+/// What a cycle cost in one block.
+struct Block {
+    cpu_ns: f64,
+    wall_ns: f64,
+}
+
+async fn block(locker: &Locker) -> Outcome<Block> {
+    let (clock, before) = (Clock::system(), processor_time());
+    let start = clock.now();
+    cycles(locker).await?;
+    let (elapsed, used) = (clock.now().since(start), processor_time().saturating_sub(before));
+    let a_cycle = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(CYCLES);
+    Ok(Block { cpu_ns: a_cycle(used), wall_ns: a_cycle(elapsed) })
+}
+
+async fn cycles(locker: &Locker) -> Outcome<()> {
+    for _ in 0..CYCLES {
         locker.acquire("noop").await?.release().await?;
     }
     Ok(())

@@ -13,7 +13,7 @@ use super::release::{Undo, retry};
 use super::spans::Spans;
 use super::turn::Turn;
 use crate::{
-    Attempt, Claim, Error, ErrorKind, Grant, Guard, Liveness, Moment, Operation, Outcome, Renewal, Result, Wake,
+    Attempt, Claim, Error, ErrorKind, Grant, Guard, Liveness, Moment, Operation, Outcome, Owner, Renewal, Result, Wake,
 };
 
 /// How long an acquire whose time is over waits for the undo of its claim.
@@ -22,8 +22,8 @@ const GRACE: Duration = Duration::from_millis(500);
 /// One call of acquire or try_acquire.
 pub(crate) struct Acquire {
     core: Arc<Core>,
-    /// What is claimed; each claim sent is a copy with an owner of its own.
-    model: Claim,
+    /// What is claimed: sent as it is first, later as copies with owners of their own.
+    model: Arc<Claim>,
     limit: Option<Moment>,
     /// Read where the time that it takes is of use to anybody.
     began: Option<Moment>,
@@ -46,7 +46,7 @@ impl Acquire {
         let limit = wait.and_then(|wait| Some(began?.plus(wait)));
         core.events.asked(&model.name);
         let spans = Spans::of(&model, core.events.backend());
-        Self { model, limit, began, attempts: 0, ended: false, spans, core }
+        Self { model: Arc::new(model), limit, began, attempts: 0, ended: false, spans, core }
     }
 
     /// Tries once. `None` when another holds the name.
@@ -148,7 +148,7 @@ impl Acquire {
         let claim = match turn.claim() {
             Some(claim) => Arc::clone(claim),
             None => {
-                let claim = Arc::new(self.model.clone().with_owner(crate::Owner::random()));
+                let claim = self.new_claim();
                 turn.arm(Arc::clone(&claim));
                 claim
             }
@@ -179,6 +179,14 @@ impl Acquire {
                 Step::Failed(turn, error)
             }
         })
+    }
+
+    /// Each claim has an owner that no other ever had.
+    fn new_claim(&self) -> Arc<Claim> {
+        if self.attempts == 0 {
+            return Arc::clone(&self.model);
+        }
+        Arc::new(Claim::clone(&self.model).with_owner(Owner::random()))
     }
 
     /// Listens for the grant of a queued claim. The turn comes back when the claim should be sent again.

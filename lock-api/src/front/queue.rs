@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
 use super::turn::Turn;
@@ -33,10 +34,13 @@ impl Key {
     }
 }
 
+/// The key and those behind it. Seeded anew for each map; nobody sees the order of it, so a quick hash will do.
+type Waiting = HashMap<Key, VecDeque<oneshot::Sender<Turn>>, RandomState>;
+
 /// Who waits behind whom in this process. A key that is present has a contender (or a holder).
 #[derive(Default)]
 pub(crate) struct LocalQueue {
-    waiting: Mutex<HashMap<Key, VecDeque<oneshot::Sender<Turn>>>>,
+    waiting: Mutex<Waiting>,
 }
 
 impl LocalQueue {
@@ -111,7 +115,7 @@ impl LocalQueue {
         place
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<oneshot::Sender<Turn>>>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
