@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard_api::{
-    Attempt, Capabilities, Claim, DistributedLock, Error, Fencing, Holder, LivenessKind, LockName, Queueing, Release,
-    Renew, Renewal, Result, TtlRange, Wake, Waking, async_trait,
+    Attempt, Capabilities, Claim, Collected, DistributedLock, Error, Fencing, GarbageCollect, Holder, LivenessKind,
+    LockName, Queueing, Release, Renew, Renewal, Result, TtlRange, Unused, Wake, Waking, async_trait,
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -169,6 +169,14 @@ impl DistributedLock for EtcdLock {
 }
 
 /// What this backend promises.
+/// Nothing is kept of a name: its keys go with their leases, and tokens are revisions of the whole store.
+#[async_trait]
+impl GarbageCollect for EtcdLock {
+    async fn collect(&self, _unused: &Unused) -> Result<Collected> {
+        Ok(Collected::new())
+    }
+}
+
 fn capabilities() -> Capabilities {
     let mut promises = Capabilities::new("etcd", TtlRange::new(SHORTEST, LONGEST, Duration::from_secs(1)));
     promises.queue = Queueing::Fifo;

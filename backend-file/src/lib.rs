@@ -5,6 +5,7 @@
 //! survive a crash of the host.
 
 mod config;
+mod garbage;
 mod lock;
 mod record;
 mod register;

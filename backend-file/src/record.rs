@@ -71,6 +71,11 @@ impl Record {
         (record, flush)
     }
 
+    /// The largest number that may have been given out.
+    pub(crate) fn last(&self) -> u64 {
+        self.number.max(self.ceiling)
+    }
+
     pub(crate) fn to_line(&self) -> Vec<u8> {
         // A record of plain fields always becomes JSON.
         let mut line = serde_json::to_vec(self).unwrap_or_default();

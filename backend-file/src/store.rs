@@ -19,7 +19,7 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.'
 /// File systems take 255 bytes; beyond this the name is hashed.
 const LONGEST: usize = 200;
 /// Numbers of a name whose file was removed begin above the one in here. Only ever raised.
-const FLOOR: &str = "floor";
+pub(crate) const FLOOR: &str = "floor";
 
 /// The lock files of one namespace.
 #[derive(Debug)]
@@ -141,6 +141,10 @@ impl Store {
         self.directory.join(file_name(name, "register"))
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     pub(crate) fn now(&self) -> Moment {
         self.clock.now()
     }
@@ -154,7 +158,7 @@ impl Store {
         std::time::Duration::from_nanos(nanos(self.now()).saturating_sub(nanos_then))
     }
 
-    fn floor(&self) -> Result<u64> {
+    pub(crate) fn floor(&self) -> Result<u64> {
         let path = self.directory.join(FLOOR);
         match std::fs::read_to_string(&path) {
             Ok(text) => text.trim().parse().map_err(|_| {
@@ -193,6 +197,11 @@ pub(crate) fn lock_file(path: &Path, operation: FlockOperation) -> io::Result<Fi
             Err(e) => return Err(e.into()),
         }
     }
+}
+
+/// Whether somebody has the lock of this file, as the kernel tells it: asking by locking would be taking.
+pub(crate) fn is_locked(file: &File) -> io::Result<bool> {
+    Ok(kernel_locks(file)?.is_some())
 }
 
 fn write(file: &File, record: &Record) -> io::Result<()> {

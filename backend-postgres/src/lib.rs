@@ -24,6 +24,7 @@ mod crowd;
 mod driven;
 mod error;
 mod fleet;
+mod garbage;
 mod keeper;
 mod key;
 mod lease;

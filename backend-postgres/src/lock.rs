@@ -7,10 +7,12 @@ use lockyard_api::{
     Attempt, Capabilities, Claim, DistributedLock, Holder, LockName, Operation, Release, Renewal, Result, Wake,
     async_trait,
 };
+use tokio::runtime::Handle;
 
 use crate::advisory::Advisory;
 use crate::config::{Mode, PostgresConfig};
 use crate::control::Control;
+use crate::garbage::Collector;
 use crate::lease::Lease;
 use crate::row::Rows;
 use crate::schema::Schema;
@@ -21,6 +23,8 @@ use crate::schema::Schema;
 #[derive(Clone)]
 pub struct PostgresLock {
     client: Client,
+    collector: Arc<Collector>,
+    runtime: Handle,
     shown: Arc<str>,
 }
 
@@ -50,12 +54,21 @@ impl PostgresLock {
         let facts = control.check_server().await?;
         Schema::from(&config).create(&control, config.mode).await?;
         let shown: Arc<str> = config.shown.as_str().into();
+        let collector = Arc::new(Collector::new(&config, Arc::clone(&control)));
         let client = match config.mode {
             Mode::Advisory => Client::Advisory(Advisory::connect(config, control, facts).await?),
             Mode::Lease => Client::Lease(Lease::connect(config, control).await?),
             Mode::Row => Client::Row(Rows::connect(config, control, facts).await?),
         };
-        Ok(Self { client, shown })
+        Ok(Self { client, collector, runtime: Handle::current(), shown })
+    }
+
+    pub(crate) const fn collector(&self) -> &Arc<Collector> {
+        &self.collector
+    }
+
+    pub(crate) const fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 }
 

@@ -1,7 +1,6 @@
 //! Row mode: a row for each name, locked by an open transaction on a session of its own.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard_api::{
@@ -31,7 +30,6 @@ pub(crate) struct Rows {
     schema: Schema,
     control: Arc<Control>,
     own: Own,
-    seen: Arc<Seen>,
     /// Draws tokens outside the transactions that hold rows, when they must survive a crash.
     tokens: Option<Arc<Lines>>,
 }
@@ -48,7 +46,7 @@ impl Rows {
         let own = Own::new(&config, opener, Arc::clone(&control), Heartbeat::Row, config.sessions);
         own.warm(class_of(config.options.ttl)).await?;
         let schema = Schema::from(&config);
-        Ok(Arc::new(Self { config, schema, control, own, seen: Arc::default(), tokens }))
+        Ok(Arc::new(Self { config, schema, control, own, tokens }))
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
@@ -66,7 +64,7 @@ impl Rows {
     fn locking(&self, name: &LockName) -> Locking {
         let namespace = self.config.options.namespace.as_str();
         let tokens = self.tokens.clone();
-        Locking::Row(Arc::new(RowSql::new(&self.schema, namespace, name, Arc::clone(&self.seen), tokens)))
+        Locking::Row(Arc::new(RowSql::new(&self.schema, namespace, name, tokens)))
     }
 
     pub(crate) async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -133,45 +131,19 @@ pub(crate) const INSPECT: &str = "SELECT h.pid, a.application_name, a.client_add
     LEFT JOIN pg_stat_activity a ON a.pid = h.pid \
     WHERE r.namespace = $1 AND r.name = $2";
 
-/// Names whose rows this client has seen: for these, no row from a try means busy.
-#[derive(Debug, Default)]
-pub(crate) struct Seen(Mutex<HashSet<Arc<str>>>);
-
-impl Seen {
-    /// Forgets all when there are many: the cost is one insert that does nothing, each.
-    const MOST: usize = 10_000;
-
-    fn names(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.names().contains(name)
-    }
-
-    fn note(&self, name: &Arc<str>) {
-        let mut names = self.names();
-        if names.len() >= Self::MOST {
-            names.clear();
-        }
-        names.insert(Arc::clone(name));
-    }
-}
-
 /// The statements for one row. The simple protocol takes several in one flight, and no parameters.
 #[derive(Debug)]
 pub(crate) struct RowSql {
-    name: Arc<str>,
     try_it: Arc<str>,
     wait_for: Arc<str>,
+    give_up: Arc<str>,
     insert: Arc<str>,
-    seen: Arc<Seen>,
     tokens: Option<Arc<Lines>>,
     draw: Arc<str>,
 }
 
 impl RowSql {
-    fn new(schema: &Schema, namespace: &str, name: &LockName, seen: Arc<Seen>, tokens: Option<Arc<Lines>>) -> Self {
+    fn new(schema: &Schema, namespace: &str, name: &LockName, tokens: Option<Arc<Lines>>) -> Self {
         let (namespace, text) = (quoted(namespace), quoted(name.as_str()));
         // The number is drawn after the row is locked: the sub-select returns only then.
         let number = if tokens.is_some() { "0::int8" } else { "{token}" };
@@ -180,14 +152,14 @@ impl RowSql {
             let sql = schema.fill(&format!("BEGIN; SELECT {number} FROM ({row}"));
             format!("{sql}{namespace} AND name = {text} {how}) locked").into()
         };
+        let look = schema.fill("SELECT 1 FROM {schema}.row WHERE namespace = ");
         let insert = schema.fill("INSERT INTO {schema}.row (namespace, name) VALUES (");
         Self {
             try_it: lock("FOR UPDATE SKIP LOCKED"),
             wait_for: lock("FOR UPDATE"),
+            give_up: format!("ROLLBACK; {look}{namespace} AND name = {text}").into(),
             insert: format!("{insert}{namespace}, {text}) ON CONFLICT DO NOTHING").into(),
             draw: schema.fill("SELECT {token}").into(),
-            name: name.as_str().into(),
-            seen,
             tokens,
         }
     }
@@ -196,13 +168,12 @@ impl RowSql {
         if let Some(row) = line.raw(Arc::clone(&self.try_it)).await? {
             return self.number(&row).await.map(Some);
         }
-        line.raw("ROLLBACK".into()).await?;
-        if self.seen.has(&self.name) {
+        // Busy or absent: looked at in the same flight.
+        if line.raw(Arc::clone(&self.give_up)).await?.is_some() {
             return Ok(None);
         }
-        // No row means busy or absent. It is committed before anybody locks it.
+        // It is committed before anybody locks it.
         line.raw(Arc::clone(&self.insert)).await?;
-        self.seen.note(&self.name);
         match line.raw(Arc::clone(&self.try_it)).await? {
             Some(row) => self.number(&row).await.map(Some),
             None => line.raw("ROLLBACK".into()).await.map(|_| None),
@@ -221,7 +192,6 @@ impl RowSql {
     }
 
     async fn number(&self, row: &PgRow) -> Result<i64, sqlx::Error> {
-        self.seen.note(&self.name);
         let Some(tokens) = &self.tokens else { return row.try_get(0) };
         let sentence = Sentence { sql: Arc::clone(&self.draw), values: Vec::new() };
         let drawn = tokens.run(&sentence, OnBreak::Repeat, "drawing a token").await;

@@ -36,7 +36,7 @@ impl Schema {
         let objects = match mode {
             Mode::Advisory => &["token"][..],
             Mode::Row => &["token", "row"],
-            Mode::Lease => &["token", "lease", "waiter", "take_lease_1", "give_lease_1"],
+            Mode::Lease => &["token", "lease", "waiter", "take_lease_2", "give_lease_1"],
         };
         self.create_unless(control, objects).await
     }

@@ -44,8 +44,8 @@ const LABEL_BYTES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) waiters: Arc<Waiters>,
-    session: Arc<Session>,
-    keys: Keys,
+    pub(crate) session: Arc<Session>,
+    pub(crate) keys: Keys,
     origin: String,
     channel: String,
     requests: AtomicU64,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use lockyard_api::{LockName, Namespace};
-use percent_encoding::{AsciiSet, utf8_percent_encode};
+use percent_encoding::{AsciiSet, percent_decode_str, utf8_percent_encode};
 
 /// Braces would choose the cluster slot, `%` is what encodes them.
 const ENCODED: &AsciiSet = &AsciiSet::EMPTY.add(b'{').add(b'}').add(b'%');
@@ -35,6 +35,27 @@ impl Keys {
         let mut braced = String::with_capacity(self.prefix.len() + name.as_str().len() + 16);
         let _ = write!(braced, "{{{}{}", self.prefix, utf8_percent_encode(name.as_str(), ENCODED));
         LockKeys::close(braced)
+    }
+}
+
+impl Keys {
+    /// The pattern of `SCAN` for the counters of all names that begin so (<https://redis.io/docs/latest/commands/keys/>).
+    pub(crate) fn counters(&self, beginning: &str) -> String {
+        let mut pattern = String::from("{");
+        for c in format!("{}{}", self.prefix, utf8_percent_encode(beginning, ENCODED)).chars() {
+            if matches!(c, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        pattern + "*}:token"
+    }
+
+    /// The name that a key found by that pattern counts for; nothing for a key that is not ours.
+    pub(crate) fn counted(&self, key: &str) -> Option<LockName> {
+        let encoded = key.strip_prefix('{')?.strip_suffix("}:token")?.strip_prefix(&self.prefix)?;
+        let name = LockName::new(percent_decode_str(encoded).decode_utf8().ok()?).ok()?;
+        (self.of(&name).lock() == &key[1..key.len() - 7]).then_some(name)
     }
 }
 
@@ -105,6 +126,20 @@ mod tests {
         assert_eq!(keys, expected);
         assert_eq!(all("", "job")[0], "job");
         assert_eq!(all("", "{job}")[0], "%7Bjob%7D");
+    }
+
+    #[test]
+    fn a_counter_tells_its_name() {
+        let keys = Keys::new(&Namespace::default());
+        for text in ["job:sync", "a {b}%", "x*[y]?", "}:token"] {
+            let name = LockName::new(text).expect("a name");
+            let counter = format!("{{{}}}:token", keys.of(&name).lock());
+            assert_eq!(keys.counted(&counter), Some(name));
+        }
+        assert_eq!(keys.counters("a*b"), "{lockyard:a\\*b*}:token");
+        for foreign in ["{other:a}:token", "{lockyard:a}:queue", "{lockyard:%7b}:token", "{lockyard:}:token"] {
+            assert_eq!(keys.counted(foreign), None, "{foreign}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod client;
 mod config;
 mod connect;
 mod error;
+mod garbage;
 mod keys;
 mod lock;
 mod register;

@@ -40,6 +40,10 @@ impl RedisLock {
         Ok(Self { client, capabilities: Arc::new(capabilities(durable)) })
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     fn check(&self, claim: &Claim) -> Result<()> {
         self.capabilities.check_kind(claim.kind)?;
         self.capabilities.ttl.check(claim.ttl)

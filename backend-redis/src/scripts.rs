@@ -7,6 +7,7 @@
 //! | [`release`] | lock, token, queue, meta | owner | 1 held · 2 waited · 0 had nothing |
 //! | [`renew`] | lock | owner, ttl in ms | 1 renewed · 0 lost |
 //! | [`inspect`] | lock, token, queue, meta | | nothing, or a list |
+//! | [`collect`] | lock, token, queue, meta | least time unused in ms, 1: remove | 0 nothing is kept · 1 in use · 2 used since · 3 unused |
 //! | [`register_read`] | register | | nothing, or a list: value, token, version |
 //! | [`register_write`] | register | value, token, expected version | list: 0 and the new version, written · 1 and the stored token, stale · 2 and the stored version, conflict |
 //!
@@ -22,6 +23,7 @@ const ACQUIRE: &str = concat!(include_str!("lua/grant.lua"), include_str!("lua/a
 const RELEASE: &str = concat!(include_str!("lua/grant.lua"), include_str!("lua/release.lua"));
 const RENEW: &str = include_str!("lua/renew.lua");
 const INSPECT: &str = include_str!("lua/inspect.lua");
+const COLLECT: &str = include_str!("lua/collect.lua");
 const REGISTER_READ: &str = include_str!("lua/register_read.lua");
 const REGISTER_WRITE: &str = include_str!("lua/register_write.lua");
 
@@ -50,6 +52,12 @@ pub const fn renew() -> &'static str {
 #[must_use]
 pub const fn inspect() -> &'static str {
     INSPECT
+}
+
+/// Removes the counter of a name that nobody uses.
+#[must_use]
+pub const fn collect() -> &'static str {
+    COLLECT
 }
 
 /// Tells what a register holds.
@@ -98,5 +106,6 @@ pub(crate) static ACQUIRING: Known = known!(ACQUIRE, All);
 pub(crate) static RELEASING: Known = known!(RELEASE, All);
 pub(crate) static RENEWING: Known = known!(RENEW, Lock);
 pub(crate) static INSPECTING: Known = known!(INSPECT, All);
+pub(crate) static COLLECTING: Known = known!(COLLECT, All);
 pub(crate) static REGISTER_READING: Known = known!(REGISTER_READ, Register);
 pub(crate) static REGISTER_WRITING: Known = known!(REGISTER_WRITE, Register);

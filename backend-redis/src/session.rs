@@ -150,7 +150,11 @@ impl Session {
         }
     }
 
-    async fn send(&self, connection: &Connection, since: Moment, command: &Cmd) -> Result<Value, Failure> {
+    /// Sends a command and waits for its answer, for what is left of the time since then.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub(crate) async fn send(&self, connection: &Connection, since: Moment, command: &Cmd) -> Result<Value, Failure> {
         let mut wire = connection.wire.clone();
         let left = self.left(since);
         if left < self.config.op_timeout {

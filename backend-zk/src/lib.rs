@@ -18,6 +18,7 @@ mod check;
 mod claims;
 mod config;
 mod error;
+mod garbage;
 mod inspect;
 mod lock;
 mod node;

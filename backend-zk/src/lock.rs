@@ -101,6 +101,19 @@ impl ZkLock {
         self.current().live.client.session().clone()
     }
 
+    /// The session in use, opened when there is none.
+    pub(crate) async fn live(&self) -> Result<Arc<Live>> {
+        self.live_for(None).await
+    }
+
+    pub(crate) const fn base(&self) -> &Base {
+        &self.base
+    }
+
+    pub(crate) const fn acls(&self) -> zookeeper_client::Acls<'static> {
+        self.config.acl.acls()
+    }
+
     fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -239,7 +252,7 @@ impl ZkLock {
     }
 
     /// Ends within the operation timeout; what was sent by then may still be done.
-    async fn timely<T>(&self, what: &str, operation: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    pub(crate) async fn timely<T>(&self, what: &str, operation: impl Future<Output = Result<T>> + Send) -> Result<T> {
         let limit = self.config.options.op_timeout;
         tokio::time::timeout(limit, operation).await.unwrap_or_else(|_| Err(error::late(what, limit)))
     }

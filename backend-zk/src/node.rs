@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 
 use lockyard_api::{LockName, Namespace, Owner};
+use percent_encoding::percent_decode_str;
 
 /// What stands between the identity and the sequence: ours and Curator's, Kazoo's.
 const MARKS: [&str; 2] = ["-lock-", "__lock__"];
@@ -50,6 +51,17 @@ impl Base {
         path.push('/');
         push_segment(&mut path, name.as_str());
         path
+    }
+
+    /// The node by which a collection asks what time it is. No lock's directory has this name.
+    pub(crate) fn clock(&self) -> String {
+        format!("{}/%clock-{}", self.0, Owner::random())
+    }
+
+    /// The name whose directory has this name; nothing for what is no lock's.
+    pub(crate) fn named(&self, segment: &str) -> Option<LockName> {
+        let name = LockName::new(percent_decode_str(segment).decode_utf8().ok()?).ok()?;
+        (self.directory(&name) == format!("{}/{segment}", self.0)).then_some(name)
     }
 
     /// The directory of one lock.

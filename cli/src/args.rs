@@ -6,6 +6,7 @@ mod chaos;
 mod compare;
 #[cfg(feature = "conformance")]
 mod conformance;
+mod gc;
 mod inspect;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -26,6 +27,7 @@ pub(crate) use chaos::{ChaosArgs, ChaosClientArgs};
 pub(crate) use compare::{CompareArgs, ExportArgs, SuiteSize};
 #[cfg(feature = "conformance")]
 pub(crate) use conformance::{ConformanceArgs, TargetArgs};
+pub(crate) use gc::GcArgs;
 pub(crate) use inspect::{Form, InspectArgs};
 #[cfg(feature = "metrics")]
 pub(crate) use metrics::MetricsArgs;
@@ -52,6 +54,8 @@ pub(crate) enum Command {
     /// Look at scheduled jobs, pause them, and run them by hand
     #[cfg(feature = "jobs")]
     Job(crate::job::JobArgs),
+    /// Remove what is kept of names that nobody has used for a time
+    Gc(GcArgs),
     /// Check that backends keep what they promise
     #[cfg(feature = "conformance")]
     Conformance(ConformanceArgs),
@@ -78,6 +82,7 @@ impl Cli {
             Command::Inspect(args) => args.verbose,
             #[cfg(feature = "jobs")]
             Command::Job(args) => args.verbose(),
+            Command::Gc(args) => args.verbose,
             #[cfg(feature = "conformance")]
             Command::Conformance(args) => args.verbose,
             #[cfg(feature = "lab")]
@@ -95,7 +100,7 @@ impl Cli {
     /// Threads beside the first one: a command that holds one lock needs no more.
     pub(crate) fn threads(&self) -> usize {
         match &self.command {
-            Command::Run(_) | Command::Inspect(_) => 1,
+            Command::Run(_) | Command::Inspect(_) | Command::Gc(_) => 1,
             #[cfg(feature = "jobs")]
             Command::Job(_) => 1,
             #[cfg(feature = "lab")]

@@ -2,6 +2,7 @@
 
 mod args;
 mod exit;
+mod gc;
 mod inspect;
 #[cfg(feature = "jobs")]
 mod job;
@@ -42,6 +43,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             Command::Inspect(args) => inspect::inspect(args).await,
             #[cfg(feature = "jobs")]
             Command::Job(args) => job::job(args).await,
+            Command::Gc(args) => gc::gc(args).await,
             #[cfg(feature = "conformance")]
             Command::Conformance(args) => lab::conformance::conformance(args).await,
             #[cfg(feature = "lab")]

@@ -115,6 +115,8 @@ pub enum Operation {
     Read,
     /// Writing a register.
     Write,
+    /// Removing what is kept of unused names.
+    Collect,
 }
 
 impl Operation {
@@ -130,6 +132,7 @@ impl Operation {
             Self::Inspect => "inspect",
             Self::Read => "read",
             Self::Write => "write",
+            Self::Collect => "collect",
         }
     }
 }

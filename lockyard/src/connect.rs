@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use lockyard_api::{DistributedLock, Error, FencedRegister, LockUrl, Locker, LockerBuilder, Operation, Result};
+use lockyard_api::{
+    DistributedLock, Error, FencedRegister, GarbageCollect, LockUrl, Locker, LockerBuilder, Operation, Result,
+};
 
 /// The backends that a URL can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -161,6 +163,53 @@ pub async fn connect_register(url: &str) -> Result<Arc<dyn FencedRegister>> {
         other => Err(not_built_in(other)),
     };
     result.map_err(|error| error.with_operation(Operation::Connect))
+}
+
+/// Connects to what removes unused names at the service that the URL names.
+///
+/// ```
+/// use std::time::Duration;
+/// use lockyard::{GarbageCollect, Unused};
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let directory = std::env::temp_dir().join(format!("lockyard-gc-doc-{}", std::process::id()));
+/// # let url = format!("file://{}", directory.display());
+/// let garbage = lockyard::connect_garbage(&url).await?; // redis:// postgres:// etcd:// zk:// file:
+/// let month = Duration::from_secs(30 * 24 * 3600);
+/// let collected = garbage.collect(&Unused::for_at_least(month).with_prefix("job:")).await?;
+/// println!("{} names removed, {} in use", collected.removed.len(), collected.in_use);
+/// # std::fs::remove_dir_all(directory).ok(); Ok::<(), lockyard::Error>(()) }).unwrap();
+/// ```
+///
+/// # Errors
+/// As [`connect`]; `Unsupported` for locks in memory, which end with their process.
+///
+/// # Cancel safety
+/// As [`connect`].
+pub async fn connect_garbage(url: &str) -> Result<Arc<dyn GarbageCollect>> {
+    let scheme = Scheme::of(url)?;
+    let result: Result<Arc<dyn GarbageCollect>> = match scheme {
+        Scheme::Memory => Err(Error::unsupported("locks in memory end with their process: nothing is left to remove")),
+        #[cfg(feature = "file")]
+        Scheme::File => shared(lockyard_file::FileLock::connect(lockyard_file::FileConfig::from_url(url)?).await),
+        #[cfg(feature = "redis")]
+        Scheme::Redis => shared(lockyard_redis::RedisLock::connect(lockyard_redis::RedisConfig::from_url(url)?).await),
+        #[cfg(feature = "postgres")]
+        Scheme::Postgres => {
+            shared(lockyard_postgres::PostgresLock::connect(lockyard_postgres::PostgresConfig::from_url(url)?).await)
+        }
+        #[cfg(feature = "etcd")]
+        Scheme::Etcd => shared(lockyard_etcd::EtcdLock::connect(lockyard_etcd::EtcdConfig::from_url(url)?).await),
+        #[cfg(feature = "zookeeper")]
+        Scheme::Zookeeper => shared(lockyard_zk::ZkLock::connect(lockyard_zk::ZkConfig::from_url(url)?).await),
+        #[allow(unreachable_patterns, reason = "with all features on, nothing is left")]
+        other => Err(not_built_in(other)),
+    };
+    result.map_err(|error| error.with_operation(Operation::Connect))
+}
+
+#[allow(dead_code, reason = "with all features on, nothing is left out")]
+fn shared<T: GarbageCollect>(connected: Result<T>) -> Result<Arc<dyn GarbageCollect>> {
+    Ok(Arc::new(connected?))
 }
 
 #[allow(dead_code, reason = "with all features on, nothing is left out")]

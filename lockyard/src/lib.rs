@@ -15,7 +15,7 @@
 
 mod connect;
 
-pub use connect::{Scheme, connect, connect_backend, connect_register, connect_with};
+pub use connect::{Scheme, connect, connect_backend, connect_garbage, connect_register, connect_with};
 pub use lockyard_api::*;
 
 #[cfg(feature = "etcd")]

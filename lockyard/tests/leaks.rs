@@ -13,9 +13,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use client::Meters;
-use lockyard::{Clock, Locker};
+use lockyard::{Clock, ErrorKind, GarbageCollect, Locker, Unused};
 use lockyard_testbed::{Service, timing};
-use server::Counts;
+use server::{Counts, Numbers};
 use support::Checked;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -74,11 +74,29 @@ async fn nothing_grows(url: &str, counts: &dyn Counts, few: usize) -> Checked {
     let after = settle(&lockers, counts, Some(&before)).await?;
     println!("{url}: {cycles} cycles, {names} names: before {before:?}, after {after:?}");
     println!("{url}: kept by design: before {kept:?}, after {:?}", counts.kept().await?);
+    nothing_is_kept_for_ever(url, counts, &kept).await?;
     let grown = after.memory.saturating_sub(before.memory);
     assert!(grown <= MEMORY_NOISE, "{} KiB more memory after {cycles} cycles", grown >> 10);
     for number in (0..names).step_by((names / 50).max(1)) {
         let guard = lockers[0].try_acquire(format!("leak-{number}")).await?;
         guard.ok_or("a name is held by nobody and busy")?.release().await?;
+    }
+    Ok(())
+}
+
+/// What stays by design goes by a collection: after it there is no more than before the run.
+async fn nothing_is_kept_for_ever(url: &str, counts: &dyn Counts, before: &Numbers) -> Checked {
+    let collected = match lockyard::connect_garbage(url).await {
+        Ok(garbage) => garbage.collect(&Unused::for_at_least(Duration::ZERO)).await?,
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let after = counts.kept().await?;
+    println!("{url}: {} names removed, {} in use; kept then: {after:?}", collected.removed.len(), collected.in_use);
+    assert_eq!((collected.in_use, collected.recent), (0, 0), "nobody uses a name");
+    for (what, number) in &after {
+        let first = before.get(what).copied().unwrap_or_default();
+        assert!(*number <= first, "{number} {what} after the collection, {first} before the run");
     }
     Ok(())
 }
@@ -126,7 +144,14 @@ async fn redis() -> Checked {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres() -> Checked {
-    on(Service::Postgres, 1_000).await
+    let _alone = ALONE.lock().await;
+    let Some(server) = support::server(Service::Postgres).await? else { return Ok(()) };
+    let counts = server::of(&server)?;
+    nothing_grows(&server.lock_url(), &*counts, 1_000).await?;
+    for mode in ["lease", "row"] {
+        nothing_grows(&format!("{}?lock={mode}", server.lock_url()), &*counts, 400).await?;
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

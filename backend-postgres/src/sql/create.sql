@@ -100,7 +100,7 @@ END $lockyard$;
 --
 -- outcome: 1 held by the claim, 0 busy or queued. rest: how long the present lease still runs, in milliseconds.
 -- The clock is read, and the token drawn, after the row was waited for: never through EXCLUDED.
-CREATE OR REPLACE FUNCTION {schema}.take_lease_1(
+CREATE OR REPLACE FUNCTION {schema}.take_lease_2(
     a_namespace text, a_name text, a_owner text, a_ttl bigint, a_label text, a_origin text,
     a_channel text, a_listener_pid integer, a_listener_started bigint,
     OUT outcome integer, OUT number bigint, OUT rest bigint, OUT ahead bigint
@@ -142,11 +142,10 @@ BEGIN
     -- No row, or one that has become free meanwhile, or one that is held and has to be locked while we queue.
     LOOP
         INSERT INTO {schema}.lease AS l (namespace, name, owner, token, expires_at, since, label, origin)
-            SELECT a_namespace, a_name, a_owner,
-                -- Drawn here only for a name that has no row: with one, the number comes from below.
-                CASE WHEN EXISTS (SELECT FROM {schema}.lease k WHERE k.namespace = a_namespace AND k.name = a_name)
-                    THEN NULL ELSE {token} END,
-                clock_timestamp() + a_lease, clock_timestamp(), a_label, a_origin
+            -- Without a number: one that is drawn here is old when others took and gave back the name, and a collection
+            -- removed its row, between the drawing and the insert.
+            VALUES (a_namespace, a_name, a_owner, NULL,
+                clock_timestamp() + a_lease, clock_timestamp(), a_label, a_origin)
         ON CONFLICT (namespace, name) DO UPDATE SET
             token = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp() AND l.token IS NOT NULL
                 THEN l.token ELSE {token} END,
@@ -166,7 +165,7 @@ BEGIN
             END IF;
             RETURN;
         END IF;
-        -- The row was removed between the look and the insert: it is ours now, without a number yet.
+        -- The row is new: it is ours now, without a number yet.
     END LOOP;
     -- The row is locked from here to the end, held by another.
     SELECT extract(epoch FROM l.expires_at - clock_timestamp()) * 1000 INTO rest FROM {schema}.lease l

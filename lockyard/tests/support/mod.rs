@@ -5,20 +5,14 @@ use std::error::Error;
 use std::time::Duration;
 
 use lockyard::{FencingToken, Guard};
-use lockyard_testbed::{Options, Server, Service, StartError, require};
+use lockyard_testbed::{Options, Server, Service, require};
 
 pub(crate) type Checked<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// A server of its own, or `None` after saying why there is none.
 pub(crate) async fn server(service: Service) -> Checked<Option<Server>> {
-    match Server::start_with(service, Options::new().native_only()).await {
-        Ok(server) => Ok(Some(server)),
-        Err(StartError::Absent(absent)) if !require::required(service) => {
-            eprintln!("SKIPPED: {absent}");
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
+    let started = Server::start_with(service, Options::new().native_only()).await;
+    Ok(require::or_skip(service, started)?)
 }
 
 /// A holder that was paused for longer than its lease, and the next one, who was granted the lock meanwhile.
