@@ -189,6 +189,18 @@ impl EtcdHarness {
         }
     }
 
+    /// Ends the session that this claim rests on, whichever process its client is in. Whether there was one is not told.
+    ///
+    /// # Cancel safety
+    /// The request may have been sent.
+    pub async fn end_session_of(&self, claim: &Claim) {
+        let key = self.keys().lock(&claim.name).key(claim.owner);
+        if let Ok(Some(own)) = self.side.own(&key).await {
+            // A server that does not answer ends no session.
+            let _ended = self.revoke_lease(own.lease).await;
+        }
+    }
+
     fn keys(&self) -> KeySpace {
         KeySpace::new(&self.config.prefix, &self.config.options.namespace)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockyard_api::{Claim, Error, LockName, Namespace, Options, Owner, Result, async_trait};
 use lockyard_conformance::{Client, Fault, Harness, NoHarness, RegisterClient};
 use lockyard_faults::{ProxyLink, break_server, no_harness, told};
-use lockyard_testbed::{Proxy, Server, Service};
+use lockyard_testbed::{Proxy, Server, Service, end_zookeeper_session};
 use zookeeper_client::{Client as Driver, Error as DriverError, SessionInfo, SessionState};
 
 use crate::node::{self, Place};
@@ -149,6 +149,23 @@ impl ZkHarness {
             Err(error) => return Err(crate::error::of_driver(error, &directory)),
         };
         Ok(node::queue(&children).into_iter().map(str::to_owned).collect())
+    }
+
+    /// Ends the session that this claim rests on, whichever process its client is in. Whether there was one is not told.
+    ///
+    /// # Cancel safety
+    /// It may have ended.
+    pub async fn end_session_of(&self, claim: &Claim) {
+        let Some(server) = &self.server else { return };
+        let place = Place::new(&self.config.base(), &claim.name, claim.owner);
+        let Ok(contenders) = self.contenders(&claim.name).await else { return };
+        for child in place.all(&contenders) {
+            let Ok(side) = self.side().await else { return };
+            if let Ok(Some(stat)) = side.check_stat(&place.child(child)).await {
+                // A server that does not answer ends no session.
+                let _ended = end_zookeeper_session(server.addr(), stat.ephemeral_owner).await;
+            }
+        }
     }
 
     /// Removes everything that was made in this harness's namespaces, for a server that goes on.

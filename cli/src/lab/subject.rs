@@ -150,23 +150,16 @@ impl Subject {
         }
     }
 
-    /// Whether the sessions of another process can be ended at the server.
+    /// Ends the sessions of a process at the server, or the one that its claim rests on: whichever the server can be asked for.
     #[cfg(feature = "lab")]
-    pub(super) const fn can_end_sessions(&self) -> bool {
+    pub(super) async fn end_session_of(&self, _pid: u32, _claim: &lockyard::Claim) {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => true,
-            #[allow(unreachable_patterns, reason = "with one feature on, nothing may be left")]
-            _ => false,
-        }
-    }
-
-    /// Ends all sessions of a process at the server.
-    #[cfg(feature = "lab")]
-    pub(super) async fn end_sessions_of(&self, pid: u32) {
-        match self {
-            #[cfg(feature = "postgres")]
-            Self::Postgres(harness) => harness.end_sessions_of(pid).await,
+            Self::Postgres(harness) => harness.end_sessions_of(_pid).await,
+            #[cfg(feature = "etcd")]
+            Self::Etcd(harness) => harness.end_session_of(_claim).await,
+            #[cfg(feature = "zookeeper")]
+            Self::Zookeeper(harness) => harness.end_session_of(_claim).await,
             #[allow(unreachable_patterns, reason = "with one feature on, nothing may be left")]
             _ => {}
         }

@@ -36,15 +36,10 @@ pub(super) async fn make_all(stage: &Arc<Stage>, planned: Vec<Planned>, duration
 
 async fn make(stage: &Stage, planned: &Planned) -> io::Result<()> {
     match planned.fault {
-        FaultKind::ClientFrozen | FaultKind::ClientKilled | FaultKind::SessionEnded => client(stage, planned).await,
+        FaultKind::ClientFrozen | FaultKind::ClientKilled => client(stage, planned).await,
         FaultKind::ServerFrozen | FaultKind::ServerRestarted => server(stage, planned).await,
-        FaultKind::Revoked => {
-            let name = name_of(planned.name);
-            if let Some((process, owner)) = stage.holder(&name) {
-                let from = now();
-                stage.site.revoke(&name, &owner).await;
-                stage.broke(planned.fault, from, Some(process));
-            }
+        FaultKind::Revoked | FaultKind::SessionEnded => {
+            of_holder(stage, planned).await;
             Ok(())
         }
         _ => {
@@ -59,20 +54,28 @@ async fn make(stage: &Stage, planned: &Planned) -> io::Result<()> {
     }
 }
 
+/// Takes a name away from its holder, with its session or alone.
+async fn of_holder(stage: &Stage, planned: &Planned) {
+    let name = name_of(planned.name);
+    let Some((process, owner)) = stage.holder(&name) else { return };
+    let from = now();
+    if planned.fault == FaultKind::Revoked {
+        stage.site.revoke(&name, &owner).await;
+    } else if let Some(pid) = stage.pid_of(process).await {
+        stage.site.end_session(pid, &name, &owner).await;
+    }
+    stage.broke(planned.fault, from, Some(process));
+}
+
 async fn client(stage: &Stage, planned: &Planned) -> io::Result<()> {
     let slot = &stage.slots[planned.client];
-    let (process, pid) = {
-        let puppet = slot.puppet.lock().await;
-        (puppet.process(), puppet.pid())
-    };
-    let from = now();
+    let (from, process) = (now(), slot.puppet.lock().await.process());
     match planned.fault {
         FaultKind::ClientFrozen => {
             slot.puppet.lock().await.freeze()?;
             Clock::system().sleep(planned.time).await;
             slot.puppet.lock().await.thaw()?;
         }
-        FaultKind::SessionEnded => stage.site.end_sessions(pid).await,
         _ => stage.replace(planned.client).await?,
     }
     stage.broke(planned.fault, from, Some(process));

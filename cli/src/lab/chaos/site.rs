@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use lockyard::{Capabilities, Claim, LockName, Owner};
+use lockyard::{Capabilities, Claim, LivenessKind, LockName, Owner};
 use lockyard_conformance::NoHarness;
 use lockyard_conformance::history::{FaultKind, Rules};
 use lockyard_testbed::{Proxy, Server};
@@ -71,7 +71,7 @@ impl Site {
         if candidate.kind == Kind::Redis && joined.is_none() {
             rules.keep_over_restart();
         }
-        let offered = offered(candidate, &subject, joined.is_none(), allow_faults);
+        let offered = offered(candidate, &promises, joined.is_none(), allow_faults);
         Ok(Self { subject, joined, query, promises, rules, granted, offered })
     }
 
@@ -102,17 +102,23 @@ impl Site {
         self.granted + self.promises.slack + recheck + lockyard_conformance::scaled(Duration::from_secs(5))
     }
 
+    /// The claim of a client, as the server knows it.
+    fn claim(&self, name: &str, owner: &str) -> Option<Claim> {
+        Some(Claim::new(LockName::new(name).ok()?, self.granted).with_owner(Owner::parse(owner)?))
+    }
+
     /// Removes a hold by hand. Whether it was still there is for the history to say.
     pub(super) async fn revoke(&self, name: &str, owner: &str) {
-        if let (Ok(name), Some(owner)) = (LockName::new(name), Owner::parse(owner)) {
-            let claim = Claim::new(name, self.granted).with_owner(owner);
+        if let Some(claim) = self.claim(name, owner) {
             let _made = self.subject.harness().revoke(&claim).await;
         }
     }
 
-    /// Ends the sessions of a client at the server.
-    pub(super) async fn end_sessions(&self, pid: u32) {
-        self.subject.end_sessions_of(pid).await;
+    /// Ends the session of a holder at the server, in the process `pid`.
+    pub(super) async fn end_session(&self, pid: u32, name: &str, owner: &str) {
+        if let Some(claim) = self.claim(name, owner) {
+            self.subject.end_session_of(pid, &claim).await;
+        }
     }
 
     /// How many claims the server still has on a name, where that can be told.
@@ -139,7 +145,7 @@ fn query(kind: Kind, ttl: Duration, namespace: Option<String>) -> Vec<(&'static 
     query
 }
 
-fn offered(candidate: &Candidate, subject: &Subject, ours: bool, allow_faults: bool) -> Vec<FaultKind> {
+fn offered(candidate: &Candidate, promises: &Capabilities, ours: bool, allow_faults: bool) -> Vec<FaultKind> {
     let mut offered = Vec::new();
     if ours || candidate.kind == Kind::File || allow_faults {
         offered.extend(OF_CLIENTS);
@@ -147,7 +153,8 @@ fn offered(candidate: &Candidate, subject: &Subject, ours: bool, allow_faults: b
     if ours {
         offered.extend(OF_LINKS);
         offered.extend(OF_SERVERS);
-        if subject.can_end_sessions() {
+        // The lease table of Postgres lives over sessions as well, and has to outlive them.
+        if promises.liveness == LivenessKind::Session || matches!(candidate.kind, Kind::Postgres(_)) {
             offered.push(FaultKind::SessionEnded);
         }
         // Nobody but its own session can give a lock of a session back on Postgres.

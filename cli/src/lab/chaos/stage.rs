@@ -69,6 +69,17 @@ impl Stage {
         self.slots[slot].puppet.lock().await.process()
     }
 
+    /// The process id of a client, while it is in a slot.
+    pub(super) async fn pid_of(&self, process: u32) -> Option<u32> {
+        for slot in &self.slots {
+            let puppet = slot.puppet.lock().await;
+            if puppet.process() == process {
+                return Some(puppet.pid());
+            }
+        }
+        None
+    }
+
     /// Keeps what a client said.
     pub(super) fn note(&self, event: Event) {
         lock(&self.events).push(event);
