@@ -5,20 +5,12 @@ use std::time::Duration;
 use lockyard_api::{FencedRegister, FencingToken, LockName, Locker, Release, Write};
 use lockyard_etcd::{EtcdConfig, EtcdLock, EtcdRegister};
 use lockyard_testbed::timing::{self, eventually};
-use lockyard_testbed::{Ensemble, Mode, Proxy, Service, StartError, require};
+use lockyard_testbed::{Ensemble, Mode, Proxy, Service};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// `None` when the service is absent and not required.
 async fn three() -> Option<Ensemble> {
-    match Ensemble::start(Service::Etcd, 3).await {
-        Ok(ensemble) => Some(ensemble),
-        Err(StartError::Absent(absent)) if !require::required(Service::Etcd) => {
-            eprintln!("SKIPPED: {absent}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    Ensemble::three_or_skip(Service::Etcd).await.expect("it starts where it is installed")
 }
 
 async fn locker(url: &str, ttl: Duration) -> Locker {
@@ -28,8 +20,7 @@ async fn locker(url: &str, ttl: Duration) -> Locker {
 }
 
 async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let limit = timing::scaled(LIMIT);
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| panic!("{what}: not within {limit:?}"))
+    timing::within(LIMIT, what, work).await
 }
 
 /// B111, B151: whichever member dies, the renewals go on by way of another.

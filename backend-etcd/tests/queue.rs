@@ -219,3 +219,24 @@ async fn the_key_lies_where_it_is_said_to_lie_and_tells_who_holds_it() {
     let seen = timing::eventually(Duration::from_secs(1), async || entries(&lock, "a/b").await == 1).await;
     assert!(seen.is_some());
 }
+
+/// B114: a key that the server never removes, as when it fails to revoke a lease. Who waits behind it is not let in, is
+/// told at the end of its own patience, and leaves nothing; who looks sees the key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_never_goes_is_seen_and_not_stepped_over() {
+    let harness = harness().await;
+    let lock = client(&harness).await;
+    let mut raw = raw(&harness).await;
+    let stuck = format!("{}694d8f1a00000001", range(&lock, "name"));
+    raw.put(stuck.as_str(), "", None).await.expect("stored");
+    let locks = lockyard_api::Locker::new(lock.clone()).expect("inside a runtime");
+    assert!(locks.try_acquire("name").await.expect("an answer").is_none());
+    let waited = locks.lock("name").wait(Duration::from_millis(600)).acquire().await.expect_err("it is never free");
+    assert_eq!(waited.kind(), lockyard_api::ErrorKind::Timeout, "{waited:?}");
+    assert!(locks.inspect("name").await.expect("an answer").is_some(), "whoever looks is told of a holder");
+    let gone = timing::eventually(Duration::from_secs(10), async || entries(&lock, "name").await == 1);
+    gone.await.expect("its own key is gone");
+    assert!(raw.get(stuck.as_str(), None).await.expect("an answer").kvs().len() == 1, "nobody removed it");
+    raw.delete(stuck.as_str(), None).await.expect("an operator may");
+    drop(within(Duration::from_secs(10), "the name is free", locks.acquire("name")).await.expect("acquired"));
+}

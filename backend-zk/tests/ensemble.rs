@@ -4,21 +4,14 @@ use std::time::Duration;
 
 use lockyard_api::{FencedRegister, FencingToken, LockName, Locker, Release, Version, Write};
 use lockyard_testbed::timing::{self, eventually};
-use lockyard_testbed::{Ensemble, Mode, Service, StartError, require};
+use lockyard_testbed::{Ensemble, Mode, Service};
 use lockyard_zk::{ZkConfig, ZkLock, ZkRegister};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// `None` when the service is absent and not required.
 async fn three() -> Option<(Ensemble, usize)> {
-    let ensemble = match Ensemble::start(Service::Zookeeper, 3).await {
-        Ok(ensemble) => ensemble,
-        Err(StartError::Absent(absent)) if !require::required(Service::Zookeeper) => {
-            eprintln!("SKIPPED: {absent}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let ensemble = Ensemble::three_or_skip(Service::Zookeeper).await.expect("it starts where it is installed")?;
     let leader = ensemble.leader().await.expect("a leader");
     Some((ensemble, leader))
 }
@@ -30,8 +23,7 @@ async fn locker(url: &str, ttl: Duration) -> Locker {
 }
 
 async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let limit = timing::scaled(LIMIT);
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| panic!("{what}: not within {limit:?}"))
+    timing::within(LIMIT, what, work).await
 }
 
 async fn one_waits(locks: &Locker) {

@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 use crate::args::{Form, InspectArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::{Voice, columns, print, rough};
+use crate::source::Source;
 
 pub(crate) async fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
-    let source = args.source.resolve(None, Voice::new(false, args.verbose))?;
+    let voice = Voice::new(false, args.verbose);
+    let source = args.source.resolve(None, voice)?;
     let locks = lockyard::connect(source.url()).await?;
     let found = look(&locks, &args.names).await?;
     if args.is_held {
@@ -16,8 +18,11 @@ pub(crate) async fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
         return Ok(if all { Exit::Success } else { Exit::Free });
     }
     match args.output {
-        Form::Table => print(table(&found)),
-        Form::Json => print(format!("{:#}", to_json(&found))),
+        Form::Table => {
+            voice.tell(format_args!("{} namespace {:?}", source.shown(), source.options().namespace.as_str()));
+            print(table(&found));
+        }
+        Form::Json => print(format!("{:#}", to_json(&found, &source))),
         Form::Name => found.iter().filter(|(_, holder)| holder.is_some()).for_each(|(name, _)| print(name)),
     }
     Ok(Exit::Success)
@@ -58,7 +63,8 @@ fn holder_name(holder: &Holder) -> Option<String> {
     label.or_else(|| holder.origin.clone()).or_else(|| holder.owner.map(|owner| owner.to_string()))
 }
 
-fn to_json(found: &Found) -> Value {
+/// With the place, since the same name is another lock in another database.
+fn to_json(found: &Found, source: &Source) -> Value {
     let locks: Vec<Value> = found
         .iter()
         .map(|(name, holder)| {
@@ -77,7 +83,8 @@ fn to_json(found: &Found) -> Value {
             })
         })
         .collect();
-    json!({ "schema": 1, "locks": locks })
+    let namespace = source.options().namespace.as_str();
+    json!({ "schema": 1, "backend": source.shown(), "namespace": namespace, "locks": locks })
 }
 
 #[cfg(test)]

@@ -67,6 +67,12 @@ impl Source {
         &self.url
     }
 
+    /// Server and database, without a password.
+    pub(crate) fn shown(&self) -> String {
+        // It was taken apart before, when the source was made.
+        LockUrl::parse(&self.url).map_or_else(|_| "URL".to_owned(), |url| url.redacted())
+    }
+
     pub(crate) const fn options(&self) -> &Options {
         &self.options
     }

@@ -214,3 +214,32 @@ async fn a_server_that_is_down_is_no_lock() {
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970")
 }
+
+/// B104: the same name in another database of the same server is another lock, and what is looked at says where.
+#[tokio::test]
+async fn inspect_shows_server_and_database_and_no_password() {
+    let secret = "s3cret";
+    let options = lockyard_testbed::Options::new().args(["--requirepass", secret]);
+    let started = Server::start_with(Service::Redis, options).await;
+    let started = lockyard_testbed::require::or_skip(Service::Redis, started);
+    let Some(server) = started.expect("a server that works") else { return };
+    let database = |number| Scratch::on(&format!("redis://:{secret}@{}/{number}", server.addr()));
+    let (zero, one) = (database(0), database(1));
+    let mut holder = zero.run("job", &[], "echo $$ > pid; while :; do sleep 0.05; done").spawn().expect("starts");
+    zero.pid_in("pid").await;
+    let mut also = one.run("job", &[], "exit 5").spawn().expect("starts");
+    assert_eq!(end_of(&mut also).await.code(), Some(5), "another database, another lock");
+    for (scratch, number, state) in [(&zero, 0, "held"), (&one, 1, "free")] {
+        let output = finish(&mut scratch.lockyard(&["inspect", "-v", "-o", "json", "job"])).await;
+        let json: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+        assert_eq!(json["backend"], format!("redis://:***@{}/{number}", server.addr()));
+        assert_eq!((&json["namespace"], &json["locks"][0]["state"]), (&"lockyard".into(), &state.into()));
+        let table = finish(&mut scratch.lockyard(&["inspect", "-v", "job"])).await;
+        assert!(stderr(&table).contains(&format!("redis://:***@{}/{number}", server.addr())), "{}", stderr(&table));
+        for output in [output, table] {
+            assert!(!format!("{}{}", stdout(&output), stderr(&output)).contains(secret));
+        }
+    }
+    send(&holder, Signal::SIGTERM);
+    end_of(&mut holder).await;
+}

@@ -81,6 +81,19 @@ impl Ensemble {
         Ok(Self { servers: servers.into_iter().map(|(_, server)| server).collect(), links, _turn: turn })
     }
 
+    /// Starts three servers, or `None` after saying why not on stderr, unless `LOCKYARD_REQUIRE` names the service.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ensemble::start`], but [`StartError::Absent`] only for a required service.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Ensemble::start`].
+    pub async fn three_or_skip(service: Service) -> Result<Option<Self>, StartError> {
+        crate::require::or_skip(service, Self::start(service, 3).await)
+    }
+
     /// The members.
     #[must_use]
     pub fn servers(&self) -> &[Server] {

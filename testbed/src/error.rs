@@ -78,6 +78,9 @@ pub enum FaultError {
     /// The requests of this server are not counted: start it with [`Options::counting`](crate::Options::counting).
     #[error("{0} was started without counting")]
     NotCounting(Service),
+    /// The server runs by the machine's clock: start it with [`Options::own_clock`](crate::Options::own_clock).
+    #[error("{0} was started without a clock of its own")]
+    NoClock(Service),
     /// The restart failed.
     #[error(transparent)]
     Restart(#[from] FailedStart),

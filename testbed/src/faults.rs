@@ -35,6 +35,21 @@ impl Server {
         }
     }
 
+    /// Sets the wall clock of a server with [`Options::own_clock`](crate::Options::own_clock), as an administrator would set that of
+    /// its machine; what it counts by a clock that is never set goes on as before. Holds from the server's next look at the time.
+    ///
+    /// # Errors
+    ///
+    /// When it has none, or the file system refuses.
+    pub fn set_clock(&self, offset: crate::ClockOffset) -> Result<(), FaultError> {
+        match &self.source {
+            Source::Native(native) => native.set_clock(offset),
+            #[cfg(feature = "container")]
+            Source::Container(_) => Err(FaultError::NoClock(self.service())),
+            Source::Joined(..) => Err(self.out_of_reach()),
+        }
+    }
+
     /// Lets a frozen server go on with `SIGCONT`.
     ///
     /// # Errors

@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod clock;
 #[cfg(feature = "container")]
 mod container;
 mod ensemble;
@@ -39,7 +40,9 @@ mod server;
 mod service;
 pub mod timing;
 mod wire;
+mod zk_session;
 
+pub use clock::{ClockOffset, WallClock};
 pub use ensemble::Ensemble;
 pub use error::{Absent, FailedStart, FaultError, StartError};
 pub use options::Options;
@@ -47,3 +50,4 @@ pub use proxy::{Mode, Proxy};
 pub use requests::Requests;
 pub use server::Server;
 pub use service::Service;
+pub use zk_session::end_zookeeper_session;

@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::clock::{ClockOffset, WallClock};
 use crate::home::Home;
 use crate::launch::{Launch, Member, Site};
 use crate::monitor::Monitor;
@@ -45,6 +46,7 @@ pub(crate) struct Native {
     run: Mutex<Run>,
     launcher: Arc<dyn Launch>,
     site: Site,
+    own_clock: Option<WallClock>,
     _ports: Vec<Port>,
     home: Home,
 }
@@ -98,6 +100,7 @@ impl Native {
         member: Option<Member>,
     ) -> io::Result<Self> {
         let home = Home::new()?;
+        let own_clock = options.own_clock.then(|| WallClock::new(home.path())).transpose().map_err(io::Error::other)?;
         let mut contact = Contact::new(service, (Ipv4Addr::LOCALHOST, ports[0].number()).into());
         if service == Service::Redis {
             contact.password = options.redis_password().map(str::to_owned);
@@ -110,7 +113,7 @@ impl Native {
             member,
             options,
         };
-        Ok(Self { contact, run: Mutex::default(), launcher, site, _ports: ports, home })
+        Ok(Self { contact, run: Mutex::default(), launcher, site, own_clock, _ports: ports, home })
     }
 
     /// Runs the server on its port and its data until it answers.
@@ -142,6 +145,9 @@ impl Native {
     fn spawn(&self) -> io::Result<Child> {
         let log = File::create(self.log())?;
         let mut command = self.launcher.command(&self.site);
+        if let Some(clock) = &self.own_clock {
+            clock.give(&mut command);
+        }
         command.current_dir(&self.site.data).process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         command.spawn()
     }
@@ -209,6 +215,11 @@ impl Native {
         self.home.wipe().map_err(FaultError::io("wipe the data"))?;
         self.launch().await?;
         Ok(())
+    }
+
+    pub(crate) fn set_clock(&self, offset: ClockOffset) -> Result<(), FaultError> {
+        let clock = self.own_clock.as_ref().ok_or(FaultError::NoClock(self.service()))?;
+        clock.set(offset).map_err(FaultError::io("set the clock"))
     }
 
     /// The requests since the process was started, by its log or by the monitor.

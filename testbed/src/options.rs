@@ -7,6 +7,7 @@ pub struct Options {
     pub(crate) args: Vec<String>,
     pub(crate) from: From,
     pub(crate) counting: bool,
+    pub(crate) own_clock: bool,
 }
 
 /// Where a server may come from.
@@ -58,6 +59,15 @@ impl Options {
     #[must_use]
     pub fn counting(mut self) -> Self {
         self.counting = true;
+        self
+    }
+
+    /// Gives the server a wall clock of its own, for [`Server::set_clock`](crate::Server::set_clock): a process of this machine,
+    /// with a library before that of C, which a C compiler makes.
+    #[must_use]
+    pub fn own_clock(mut self) -> Self {
+        self.own_clock = true;
+        self.from = From::Process;
         self
     }
 

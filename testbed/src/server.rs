@@ -96,14 +96,7 @@ impl Server {
     ///
     /// As [`Server::start`].
     pub async fn start_or_skip(service: Service) -> Result<Option<Self>, StartError> {
-        match Self::start(service).await {
-            Ok(server) => Ok(Some(server)),
-            Err(StartError::Absent(absent)) if !require::required(service) => {
-                eprintln!("SKIPPED: {absent}");
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        require::or_skip(service, Self::start(service).await)
     }
 
     /// The server that everybody in this process shares, started at the first call. It ends with the process.

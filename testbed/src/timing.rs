@@ -44,6 +44,20 @@ where
     timeout(scaled(limit), search).await.ok()
 }
 
+/// What `work` answers.
+///
+/// # Panics
+///
+/// When that takes longer than `limit` times the time factor, naming what was waited for.
+///
+/// # Cancel safety
+///
+/// That of the work.
+pub async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> T {
+    let limit = scaled(limit);
+    timeout(limit, work).await.unwrap_or_else(|_| panic!("{what}: not within {limit:?}"))
+}
+
 /// What [`eventually`] waits for: `bool` until true, `Option` until some.
 pub trait Condition {
     /// What there is once the condition holds.

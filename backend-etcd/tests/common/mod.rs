@@ -66,10 +66,7 @@ pub(crate) async fn acquire(lock: &EtcdLock, claim: &Claim) -> Grant {
     }
 }
 
-pub(crate) async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> T {
-    let limit = timing::scaled(limit);
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| panic!("{what}: not within {limit:?}"))
-}
+pub(crate) use timing::within;
 
 pub(crate) fn watch(grant: &Grant) -> &SessionWatch {
     match &grant.liveness {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard_api::{Attempt, Claim, DistributedLock, Grant, LockName, Owner, Wake};
-use lockyard_testbed::{Options, Proxy, Server, Service, StartError, require};
+use lockyard_testbed::{Options, Proxy, Server, Service, require};
 use lockyard_zk::testing::ZkHarness;
 use lockyard_zk::{ZkConfig, ZkLock};
 
@@ -17,14 +17,9 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// A harness over a server that is started like this, `None` where there is none to start.
 pub(crate) async fn start(options: Options) -> Option<ZkHarness> {
-    match Server::start_with(Service::Zookeeper, options.native_only()).await {
-        Ok(server) => Some(ZkHarness::over(server).expect("its own URL is one")),
-        Err(StartError::Absent(absent)) if !require::required(Service::Zookeeper) => {
-            eprintln!("SKIPPED: {absent}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let started = Server::start_with(Service::Zookeeper, options.native_only()).await;
+    let server = require::or_skip(Service::Zookeeper, started).expect("it starts where it is installed")?;
+    Some(ZkHarness::over(server).expect("its own URL is one"))
 }
 
 /// The harness's configuration with this session timeout.
