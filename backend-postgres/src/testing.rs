@@ -279,6 +279,10 @@ impl Harness for PostgresHarness {
         }
     }
 
+    fn tells_the_end_of_sessions(&self) -> bool {
+        true
+    }
+
     async fn entries(&self, name: &LockName) -> Option<usize> {
         match self.config.mode {
             Mode::Advisory => self.advisory_entries(name).await,

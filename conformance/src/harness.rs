@@ -151,6 +151,12 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         Fault::not_offered("the harness cannot end a session at the server")
     }
 
+    /// Whether the server tells a client at once that [`Harness::end_session`] has ended its session: then its holds are told lost
+    /// within 100 ms, else at their next renewal.
+    fn tells_the_end_of_sessions(&self) -> bool {
+        false
+    }
+
     /// How many claims the server knows on this name: holder and waiters, without counters and other lasting records.
     async fn entries(&self, _name: &LockName) -> Option<usize> {
         None
