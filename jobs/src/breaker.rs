@@ -36,7 +36,7 @@ impl Breaker {
     /// Failures in a row before it opens.
     const TOLERATED: u32 = 5;
     const FIRST_PAUSE: Duration = Duration::from_secs(1);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
     pub(crate) const fn new(clock: Clock) -> Self {
         Self { clock, state: Mutex::new(State { failures: 0, closed_until: None }) }

@@ -18,7 +18,7 @@ use crate::{JobError, Record, Result, WallTime, names};
 /// let control = JobControl::new("orders:sync", None, register, lockyard::Clock::system())?;
 /// control.pause("eve").await?;
 /// assert!(control.records().await?.iter().all(|record| record.paused.is_some()));
-/// # Ok::<(), lockyard_jobs::JobError>(()) }).unwrap();
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
 pub struct JobControl {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::job::Asked;
 use crate::scheduler::Work;
-use crate::{Job, JobError, Misfire, Outcome, Record, WallTime};
+use crate::{Job, JobError, Misfire, OnCrash, Outcome, Record, WallTime};
 
 /// Drives one lane of a job until the end is asked for.
 pub(crate) struct Pacer {
@@ -65,7 +65,12 @@ impl Pacer {
     async fn begin(&mut self, ended: &mut watch::Receiver<bool>) {
         while !*ended.borrow() {
             match self.job.control().record(self.shard).await {
-                Ok(Record { slot: Some(slot), .. }) => self.settled = self.settled.min(slot),
+                Ok(record @ Record { slot: Some(slot), .. }) => {
+                    // What may have crashed is asked for again; when it goes on, its lock is held.
+                    let rerun = record.is_running() && self.job.inner.settings.on_crash == OnCrash::Rerun;
+                    let from = if rerun { slot.minus(Duration::from_millis(1)) } else { slot };
+                    self.settled = self.settled.min(from);
+                }
                 // A record that cannot be used is told by each tick.
                 Ok(_) | Err(JobError::Record { .. }) => {}
                 Err(_) => {

@@ -200,7 +200,8 @@ impl Record {
         run.error = error.map(|error| shortened(&error));
         let run = run.clone();
         if status == Status::Succeeded {
-            self.previous_success = Some(run.slot);
+            // A run by hand can be ahead of those that are caught up.
+            self.previous_success = self.previous_success.max(Some(run.slot));
             self.consecutive_failures = 0;
         } else {
             self.consecutive_failures = self.consecutive_failures.saturating_add(1);

@@ -27,7 +27,7 @@ pub(crate) type Work =
 /// # let url = "memory://scheduler";
 /// let (locks, register) = (lockyard::connect(url).await?, lockyard::connect_register(url).await?);
 /// let tidy = Job::builder("tidy", locks, register).schedule(Schedule::every(Duration::from_millis(50))).build()?;
-/// let (done, ran) = tokio::sync::oneshot::channel();
+/// let (done, ran) = tokio::sync::oneshot::channel::<()>();
 /// let done = std::sync::Mutex::new(Some(done));
 /// Scheduler::new()
 ///     .add(tidy, move |run| {

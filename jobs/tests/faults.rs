@@ -2,7 +2,7 @@
 //! started twice, and each is run or told to be missed.
 //!
 //! Redis and the lease table of Postgres run always; the others, which take longer, by
-//! `cargo test -p lockyard-jobs --test faults -- --ignored`.
+//! `cargo test -p lockyard-jobs --test faults -- --ignored --skip replica`.
 
 mod support;
 
@@ -189,19 +189,19 @@ async fn postgres_lease() -> Checked {
 }
 
 #[tokio::test]
-#[ignore = "takes long: cargo test -p lockyard-jobs --test faults -- --ignored"]
+#[ignore = "takes long: cargo test -p lockyard-jobs --test faults -- --ignored --skip replica"]
 async fn postgres_advisory() -> Checked {
     no_slot_twice_and_none_unheard_of(Service::Postgres, "?lock=advisory").await
 }
 
 #[tokio::test]
-#[ignore = "takes long: cargo test -p lockyard-jobs --test faults -- --ignored"]
+#[ignore = "takes long: cargo test -p lockyard-jobs --test faults -- --ignored --skip replica"]
 async fn etcd() -> Checked {
     no_slot_twice_and_none_unheard_of(Service::Etcd, "").await
 }
 
 #[tokio::test]
-#[ignore = "takes long: cargo test -p lockyard-jobs --test faults -- --ignored"]
+#[ignore = "takes long: cargo test -p lockyard-jobs --test faults -- --ignored --skip replica"]
 async fn zookeeper() -> Checked {
-    no_slot_twice_and_none_unheard_of(Service::Zookeeper, "").await
+    no_slot_twice_and_none_unheard_of(Service::Zookeeper, "?ttl=4s").await
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockyard_jobs::{Jitter, JobError, Misfire, Schedule, Scheduler, Status, WallTime};
+use lockyard_jobs::{Jitter, JobError, Misfire, OnCrash, Schedule, Scheduler, Status, WallTime};
 use lockyard_testbed::timing::eventually;
 use support::{Checked, MINUTE, Replica, SOON, record, server, soon};
 use tokio::sync::{Notify, oneshot};
@@ -30,7 +30,7 @@ impl Slots {
 }
 
 /// A scheduler in the background, and how to end it.
-fn run(scheduler: Scheduler) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+fn run_in_background(scheduler: Scheduler) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let (end, ended) = oneshot::channel();
     (end, tokio::spawn(scheduler.run_until(async { drop(ended.await) })))
 }
@@ -59,7 +59,7 @@ async fn replicas_share_the_slots_of_each_tick() -> Checked {
             seen.add(run.scheduled_at());
             async { Ok::<_, String>(()) }
         };
-        running.push(run(Scheduler::new().add(job, work)?));
+        running.push(run_in_background(Scheduler::new().add(job, work)?));
     }
     for count in 1..=5 {
         for replica in &replicas {
@@ -96,7 +96,7 @@ async fn the_end_waits_for_the_run_and_its_lock_is_renewed() -> Checked {
             Ok::<_, String>(())
         }
     };
-    let (end, scheduler) = run(Scheduler::new().add(job.clone(), work)?);
+    let (end, scheduler) = run_in_background(Scheduler::new().add(job.clone(), work)?);
     replica.clock.advance(MINUTE);
     soon(begun.notified()).await?;
     drop(end);
@@ -127,7 +127,8 @@ async fn an_end_with_patience_stops_the_run() -> Checked {
             Ok::<_, String>(())
         }
     };
-    let (end, scheduler) = run(Scheduler::new().patience(Duration::from_millis(10)).add(job.clone(), work)?);
+    let (end, scheduler) =
+        run_in_background(Scheduler::new().patience(Duration::from_millis(10)).add(job.clone(), work)?);
     replica.clock.advance(MINUTE);
     soon(begun.notified()).await?;
     drop(end);
@@ -150,19 +151,56 @@ async fn what_was_due_while_nobody_ran_is_caught_up() -> Checked {
         };
         Ok(Scheduler::new().add(job, work)?)
     };
-    let (end, scheduler) = run(start()?);
+    let (end, scheduler) = run_in_background(start()?);
     replica.clock.advance(MINUTE);
     slots.are(1).await?;
     drop(end);
     soon(scheduler).await??;
     // Five slots go by, the last three are run, the oldest first.
     replica.clock.advance(MINUTE * 5);
-    let (end, scheduler) = run(start()?);
+    let (end, scheduler) = run_in_background(start()?);
     slots.are(4).await?;
     drop(end);
     soon(scheduler).await??;
     let after: Vec<_> = slots.all().iter().map(|slot| slot.since(slots.all()[0]).as_secs() / 60).collect();
     assert_eq!(after, [0, 3, 4, 5]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_scheduler_that_starts_runs_again_what_has_crashed_where_that_is_wanted() -> Checked {
+    let server = server();
+    let dead = Replica::of(&server);
+    let replica = Replica::of(&server);
+    let job = dead.job("sync").schedule(Schedule::every(MINUTE)).ttl(Duration::from_millis(300)).build()?;
+    let begun = Arc::new(Notify::new());
+    let started = Arc::clone(&begun);
+    let at = dead.now();
+    let run = tokio::spawn(async move {
+        let work = |_| async move {
+            started.notify_one();
+            std::future::pending::<Result<(), String>>().await
+        };
+        job.run_tick(at, work).await
+    });
+    soon(begun.notified()).await?;
+    run.abort();
+    let free = || async { matches!(replica.locks.inspect("@job/sync").await, Ok(None)) };
+    eventually(SOON, free).await.ok_or("the lock is never free")?;
+
+    let job = replica.job("sync").schedule(Schedule::every(MINUTE)).on_crash(OnCrash::Rerun).build()?;
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&attempts);
+    let work = move |run: lockyard_jobs::RunContext| {
+        seen.lock().expect("no panic").push((run.scheduled_at(), run.attempt()));
+        async { Ok::<_, String>(()) }
+    };
+    let (end, scheduler) = run_in_background(Scheduler::new().add(job, work)?);
+    let again = || async { !attempts.lock().expect("no panic").is_empty() };
+    eventually(SOON, again).await.ok_or("it is not run again")?;
+    drop(end);
+    soon(scheduler).await??;
+    assert_eq!(*attempts.lock().expect("no panic"), [(at, 2)]);
     Ok(())
 }
 
@@ -182,7 +220,7 @@ async fn a_trigger_is_seen_and_a_start_may_be_delayed() -> Checked {
         }
         async { Ok::<_, String>(()) }
     };
-    let (end, scheduler) = run(Scheduler::new().poll(Duration::from_millis(20)).add(job.clone(), work)?);
+    let (end, scheduler) = run_in_background(Scheduler::new().poll(Duration::from_millis(20)).add(job.clone(), work)?);
     job.control().trigger("eve").await?;
     eventually(SOON, || async { by_hand.load(Ordering::SeqCst) == 1 }).await.ok_or("nobody saw the trigger")?;
     assert!(!job.start_delay().is_zero());
