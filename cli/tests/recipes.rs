@@ -93,6 +93,25 @@ async fn the_crontab_line_runs_on_one_host_and_is_silent_on_the_others() {
     assert_eq!(open(&scratch, first).await, Some(0));
 }
 
+#[cfg(feature = "jobs")]
+#[tokio::test]
+async fn the_line_with_a_slot_runs_once() {
+    let scratch = site();
+    let line = placed(&block("sh"), &scratch);
+    let bin = Path::new(env!("CARGO_BIN_EXE_lockyard")).parent().expect("a folder").display().to_string();
+    let shell = || {
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).stdin(Stdio::null()).kill_on_drop(true);
+        command.env("PATH", format!("{bin}:/usr/bin:/bin")).env("LOCKYARD_URL", scratch.url());
+        command
+    };
+    assert_eq!(finish(&mut shell()).await.status.code(), Some(0));
+    std::fs::remove_file(scratch.path("ran")).expect("it ran");
+    let again = finish(&mut shell()).await;
+    assert_eq!((again.status.code(), stderr(&again)), (Some(0), String::new()));
+    assert!(!scratch.path("ran").exists(), "once a night");
+}
+
 #[tokio::test]
 async fn the_systemd_unit_is_one_and_starts_the_script() {
     let scratch = site();

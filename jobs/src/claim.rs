@@ -98,19 +98,10 @@ impl Inner {
         plan: Plan,
     ) -> Result<Option<Claiming>> {
         let now = self.now();
-        let run = Run {
-            slot: plan.slot,
-            // The owner is random, the token tells hand-offs apart.
-            run_id: format!("{}-{token}", guard.claim().owner),
-            attempt: plan.attempt,
-            triggered: plan.triggered,
-            holder: self.settings.holder.clone(),
-            token: token.get(),
-            started_at: now,
-            finished_at: None,
-            status: Status::Running,
-            error: None,
-        };
+        // The owner is random, the token tells hand-offs apart.
+        let run_id = format!("{}-{token}", guard.claim().owner);
+        let begun = Run::begun(plan.slot, &run_id, &self.settings.holder, token, now);
+        let run = Run { attempt: plan.attempt, triggered: plan.triggered, ..begun };
         let mut record = found.record;
         let crashed = self.bury(&mut record, now);
         if let Some((first, count)) = plan.missed {

@@ -7,7 +7,7 @@
 //! [`Durable`](lockyard_api::Fencing::Durable): a failover of Redis can lose the record of the slots.
 //!
 //! [`Job`] runs one tick, for who has timers already; [`Scheduler`] runs jobs by their schedules; [`Shards`] spreads fixed
-//! items over the replicas that live; [`JobControl`] pauses, resumes and triggers by hand.
+//! items over the replicas that live; [`Slots`] claims slots under a lock of its caller; [`JobControl`] pauses, resumes and triggers by hand.
 
 mod breaker;
 mod builder;
@@ -37,6 +37,7 @@ mod schedule;
 mod scheduler;
 mod shards;
 mod slot;
+mod slots;
 mod supervise;
 mod ticks;
 mod validate;
@@ -55,5 +56,6 @@ pub use record::{Entry, Pause, Record, Run, Status, Trigger};
 pub use schedule::Schedule;
 pub use scheduler::Scheduler;
 pub use shards::{Item, Shards};
+pub use slots::{ClaimedSlot, SlotClaim, Slots};
 pub use ticks::Ticks;
 pub use wall_time::WallTime;

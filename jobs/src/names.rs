@@ -12,6 +12,11 @@ pub(crate) fn lane(job: &str, shard: Option<u32>) -> Result<LockName> {
     with_shard("@job/", job, shard)
 }
 
+/// The record of the slots of a plain lock.
+pub(crate) fn run(lock: &str) -> Result<LockName> {
+    with_shard("@run/", lock, None)
+}
+
 /// The marker of `at_least_for`.
 pub(crate) fn marker(job: &str, shard: Option<u32>) -> Result<LockName> {
     with_shard("@job-closed/", job, shard)

@@ -222,6 +222,22 @@ impl Record {
 }
 
 impl Run {
+    /// A first run of a slot by its schedule, which begins now.
+    pub(crate) fn begun(slot: WallTime, run_id: &str, holder: &str, token: FencingToken, now: WallTime) -> Self {
+        Self {
+            slot,
+            run_id: run_id.to_owned(),
+            attempt: 1,
+            triggered: false,
+            holder: holder.to_owned(),
+            token: token.get(),
+            started_at: now,
+            finished_at: None,
+            status: Status::Running,
+            error: None,
+        }
+    }
+
     /// How long it took, where it has ended.
     #[must_use]
     pub fn took(&self) -> Option<Duration> {

@@ -7,6 +7,7 @@ use chrono_tz::Tz;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 
+use crate::slot::slot_of;
 use crate::{Invalid, WallTime};
 
 /// The ticks of a [`Schedule`](crate::Schedule): a function of the schedule alone, so that all replicas name the same ones.
@@ -114,6 +115,14 @@ impl Ticks {
             tick = next;
         }
         shortest
+    }
+
+    /// The slot that a start at this time is meant for: the tick nearest to it within 5 % of the period and at most 30 s, so
+    /// that hosts whose clocks differ name the same one; else the last one before it. Without ticks the time itself.
+    /// `None` before the first tick.
+    #[must_use]
+    pub fn slot_at(&self, time: WallTime) -> Option<WallTime> {
+        slot_of(self, time)
     }
 
     /// How many ticks lie between the two, neither counted; no more than `most` are.

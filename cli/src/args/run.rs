@@ -103,14 +103,6 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) start: StartArgs,
 
-    /// Keep the name closed this long from the start [default: 30s when trying once, 0 with --wait, --tick or --once-per]
-    ///
-    /// A job that is quicker than the clocks of the hosts are apart would run again on a host whose clock is behind.
-    /// When the command ends earlier, lockyard keeps the lock and does not exit before this time is over; INT or TERM
-    /// ends that. 0 turns it off.
-    #[arg(long, value_name = "DUR", value_parser = duration)]
-    pub(crate) at_least_for: Option<Duration>,
-
     /// Stop the command after this long: TERM, after --kill-after KILL, exit code 124
     #[arg(long, value_name = "DUR", value_parser = duration)]
     pub(crate) at_most_for: Option<Duration>,

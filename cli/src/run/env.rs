@@ -19,6 +19,8 @@ pub(super) struct Facts {
     pub(super) run_id: String,
     pub(super) ttl: Option<Duration>,
     pub(super) acquired_at: String,
+    /// The time of the slot that was claimed.
+    pub(super) scheduled_at: Option<String>,
 }
 
 impl Facts {
@@ -33,6 +35,7 @@ impl Facts {
             holder: holder.to_owned(),
             run_id: guard.claim().owner.to_string(),
             ttl: guard.ttl(),
+            scheduled_at: None,
             acquired_at: humantime::format_rfc3339_millis(wall_clock()).to_string(),
         }
     }
@@ -49,6 +52,7 @@ impl Facts {
             ("LOCKYARD_RUN_ID", Some(&self.run_id)),
             ("LOCKYARD_TTL_MS", ttl.as_deref()),
             ("LOCKYARD_ACQUIRED_AT", Some(&self.acquired_at)),
+            ("LOCKYARD_SCHEDULED_AT", self.scheduled_at.as_deref()),
         ];
         for (variable, value) in variables {
             match value {

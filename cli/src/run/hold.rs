@@ -15,6 +15,8 @@ use super::program::Program;
 use super::renewals::Renewals;
 use super::schedule::Schedule;
 use super::signals::Signals;
+#[cfg(feature = "jobs")]
+use super::slot;
 use super::status::{ChildStatus, Outcome, Status};
 use super::times;
 use super::watch::{Cause, Ended, Watch};
@@ -38,6 +40,8 @@ pub(super) struct Hold<'a> {
     clock: Clock,
     began: Moment,
     voice: Voice,
+    #[cfg(feature = "jobs")]
+    slot: Option<slot::Claimed>,
 }
 
 impl<'a> Hold<'a> {
@@ -53,12 +57,36 @@ impl<'a> Hold<'a> {
         let options = source.options();
         let facts = Facts::of(&guard, client.locks.capabilities().backend, &options.namespace, holder);
         let clock = options.clock.clone();
-        Self { args, client, guard, facts, renewals, began: clock.now(), clock, voice }
+        Self {
+            args,
+            client,
+            guard,
+            facts,
+            renewals,
+            began: clock.now(),
+            clock,
+            voice,
+            #[cfg(feature = "jobs")]
+            slot: None,
+        }
+    }
+
+    #[cfg(feature = "jobs")]
+    pub(super) const fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// The command runs for this slot.
+    #[cfg(feature = "jobs")]
+    pub(super) fn for_slot(mut self, at: String, claimed: slot::Claimed) -> Self {
+        self.facts.scheduled_at = Some(at);
+        self.slot = Some(claimed);
+        self
     }
 
     /// Runs the command, keeps the name closed as long as asked, and releases the lock.
     pub(super) async fn run(
-        self,
+        #[cfg_attr(not(feature = "jobs"), expect(unused_mut, reason = "there is no slot to close"))] mut self,
         program: &Program,
         schedule: Schedule,
         signals: &mut Signals,
@@ -69,6 +97,8 @@ impl<'a> Hold<'a> {
         let mut child = match lock.and_then(|lock| Child::start(program, self.args, &self.facts, lock)) {
             Ok(child) => child,
             Err(failure) => {
+                #[cfg(feature = "jobs")]
+                self.close_slot(failure.exit, RELEASE).await;
                 self.release(RELEASE).await;
                 return Err(failure);
             }
@@ -91,7 +121,10 @@ impl<'a> Hold<'a> {
         }
         let end = self.end(&ended);
         let lost = matches!(ended.cause, Some(Cause::Lost(_)));
-        self.release(if lost { RELEASE_LOST } else { RELEASE }).await;
+        let limit = if lost { RELEASE_LOST } else { RELEASE };
+        #[cfg(feature = "jobs")]
+        self.close_slot(end.0, limit).await;
+        self.release(limit).await;
         Ok(end)
     }
 
@@ -109,6 +142,15 @@ impl<'a> Hold<'a> {
             _ = signals.stop() => {}
             _ = self.guard.lost() => {}
             () = self.clock.sleep_until(until) => {}
+        }
+    }
+
+    /// Writes down how the slot ended, while the lock is held, though not for long.
+    #[cfg(feature = "jobs")]
+    async fn close_slot(&mut self, exit: Exit, limit: Duration) {
+        let Some(slot) = self.slot.take() else { return };
+        if tokio::time::timeout(limit, slot.close(exit, self.voice)).await.is_err() {
+            self.voice.warn("the end of the slot was not written down: no answer");
         }
     }
 

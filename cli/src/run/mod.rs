@@ -1,5 +1,6 @@
 //! `lockyard run`: a command under a lock.
 
+mod acquire;
 mod child;
 mod client;
 mod deathsig;
@@ -14,21 +15,22 @@ mod renewals;
 mod replace;
 mod schedule;
 mod signals;
+#[cfg(feature = "jobs")]
+mod slot;
 mod status;
 mod times;
 mod tree;
 mod watch;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use lockyard::{Error, ErrorKind, Guard, LivenessKind, Locker};
-use nix::sys::signal::Signal;
+use lockyard::Guard;
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::Voice;
 use crate::source::Source;
+use acquire::{Acquired, acquire, check_ttl, nothing_locked, undo};
 use client::Client;
 use hold::Hold;
 #[cfg(feature = "metrics")]
@@ -37,10 +39,9 @@ use program::Program;
 use renewals::Renewals;
 use schedule::Schedule;
 use signals::Signals;
+#[cfg(feature = "jobs")]
+use slot::Slot;
 use status::{Outcome, Status};
-
-/// How long lockyard stays to undo an acquire that a signal has ended: it is gone within a second.
-const UNDO: Duration = Duration::from_millis(700);
 
 pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
     let (exit, status) = match attempt(&args).await {
@@ -68,6 +69,8 @@ async fn attempt(args: &RunArgs) -> Result<End, Failure> {
     let program = Program::find(args)?;
     let source = args.source.resolve(args.ttl, voice)?;
     times::check(args, voice)?;
+    #[cfg(feature = "jobs")]
+    let slot = Slot::of(&args.start, &args.name, &source.options().clock)?;
     if source.is_memory() {
         voice.warn("memory: locks live in this process alone and keep nobody else out");
     }
@@ -80,6 +83,8 @@ async fn attempt(args: &RunArgs) -> Result<End, Failure> {
         voice,
         holder: env::holder(),
         renewals: Arc::default(),
+        #[cfg(feature = "jobs")]
+        slot,
         #[cfg(feature = "metrics")]
         metrics: metrics.as_ref(),
     };
@@ -99,6 +104,8 @@ struct Run<'a> {
     voice: Voice,
     holder: String,
     renewals: Arc<Renewals>,
+    #[cfg(feature = "jobs")]
+    slot: Option<Slot>,
     #[cfg(feature = "metrics")]
     metrics: Option<&'a Metrics>,
 }
@@ -141,12 +148,39 @@ impl Run<'_> {
         let schedule = Schedule::new(guard.ttl(), self.source.options().drift, args.kill_after, args.renew);
         let renewals = Arc::clone(&self.renewals);
         let hold = Hold::new(args, client, guard, &self.source, &self.holder, renewals, self.voice);
-        match schedule {
-            Ok(schedule) => hold.run(&self.program, schedule, signals).await,
+        let schedule = match schedule {
+            Ok(schedule) => schedule,
             Err(failure) => {
                 hold.give_back().await;
-                Err(failure)
+                return Err(failure);
             }
+        };
+        #[cfg(feature = "jobs")]
+        let hold = match &self.slot {
+            None => hold,
+            Some(slot) => match slot.claim(&self.source, hold.guard(), &self.holder).await {
+                Ok(slot::Claim::Claimed(claimed)) => hold.for_slot(slot.at(), claimed),
+                refused => {
+                    hold.give_back().await;
+                    return self.not_claimed(refused);
+                }
+            },
+        };
+        hold.run(&self.program, schedule, signals).await
+    }
+
+    #[cfg(feature = "jobs")]
+    fn not_claimed(&self, claim: Result<slot::Claim, Failure>) -> Result<End, Failure> {
+        let name = &self.args.name;
+        match claim? {
+            slot::Claim::Used(text) => {
+                self.voice.note(format_args!("{text}: the command is skipped"));
+                Ok((self.skipped(), Status::new(name, Outcome::Skipped).because("already_ran")))
+            }
+            slot::Claim::Lost | slot::Claim::Claimed(_) => Err(Failure::new(
+                Exit::Lost,
+                format!("lock {name:?} was lost before the command was started; its slot may count as used"),
+            )),
         }
     }
 
@@ -181,71 +215,6 @@ impl Run<'_> {
             nothing_locked(error)
         })
     }
-}
-
-/// Refuses a ttl that leaves no room to end the command, before the lock is taken. What is granted is looked at again.
-fn check_ttl(locks: &Locker, source: &Source, args: &RunArgs) -> Result<(), Failure> {
-    let leased = locks.capabilities().liveness != LivenessKind::Process;
-    let options = source.options();
-    Schedule::new(leased.then_some(options.ttl), options.drift, args.kill_after, args.renew).map(|_| ())
-}
-
-/// What came of wanting the lock.
-enum Acquired {
-    Guard(Client, Guard),
-    Busy(&'static str),
-    Interrupted(Option<Locker>, Signal),
-}
-
-async fn acquire(client: Client, args: &RunArgs, signals: &mut Signals) -> Result<Acquired, Failure> {
-    let locks = &client.locks;
-    let mut request = locks.lock(&args.name);
-    if args.shared {
-        request = request.shared();
-    } else if args.slots > 1 {
-        request = request.permit(args.slots);
-    }
-    let wanted = async {
-        if args.waits() {
-            let request = args.wait.map_or_else(|| request.clone(), |wait| request.clone().wait(wait));
-            request.acquire().await.map(Some)
-        } else {
-            request.try_acquire().await
-        }
-    };
-    let result = tokio::select! {
-        biased;
-        // The acquire that is dropped here is undone in the background, a late grant too.
-        signal = signals.stop() => return Ok(Acquired::Interrupted(Some(locks.clone()), signal)),
-        result = wanted => result,
-    };
-    match result {
-        Ok(Some(guard)) => Ok(Acquired::Guard(client, guard)),
-        Ok(None) => Ok(Acquired::Busy("held")),
-        Err(error) if error.kind() == ErrorKind::Timeout && args.waits() => {
-            undo(Some(client.locks)).await;
-            Ok(Acquired::Busy("wait_timeout"))
-        }
-        Err(error) => {
-            undo(Some(client.locks)).await;
-            Err(nothing_locked(error))
-        }
-    }
-}
-
-/// Gives the undo of an acquire a moment to be answered; a lease ends what remains.
-async fn undo(locks: Option<Locker>) {
-    if let Some(locks) = locks {
-        let _ = tokio::time::timeout(UNDO, locks.shutdown()).await;
-    }
-}
-
-fn nothing_locked(error: Error) -> Failure {
-    let mut failure = Failure::from(error);
-    if failure.exit == Exit::Unreachable {
-        failure.message.push_str("; nothing is locked, the command was not started");
-    }
-    failure
 }
 
 impl RunArgs {

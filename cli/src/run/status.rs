@@ -44,6 +44,7 @@ pub(super) struct Status {
     holder: Option<String>,
     token: Option<String>,
     acquired_at: Option<String>,
+    scheduled_at: Option<String>,
     held_seconds: Option<f64>,
     renewals: u64,
 }
@@ -61,6 +62,7 @@ impl Status {
             holder: None,
             token: None,
             acquired_at: None,
+            scheduled_at: None,
             held_seconds: None,
             renewals: 0,
         }
@@ -76,6 +78,7 @@ impl Status {
         self.holder = Some(facts.holder.clone());
         self.token.clone_from(&facts.token);
         self.acquired_at = Some(facts.acquired_at.clone());
+        self.scheduled_at.clone_from(&facts.scheduled_at);
         self.held_seconds = Some(seconds);
         self.renewals = renewals;
         self

@@ -11,8 +11,8 @@ const AT_LEAST: Duration = Duration::from_secs(30);
 
 /// How long the name stays closed from the start.
 pub(super) fn at_least(args: &RunArgs) -> Duration {
-    let closed_otherwise = args.waits();
-    args.at_least_for.unwrap_or(if closed_otherwise { Duration::ZERO } else { AT_LEAST })
+    let closed_otherwise = args.waits() || args.start.claims_slot();
+    args.start.at_least_for.unwrap_or(if closed_otherwise { Duration::ZERO } else { AT_LEAST })
 }
 
 /// Refuses times that contradict each other.
@@ -20,7 +20,7 @@ pub(super) fn at_least(args: &RunArgs) -> Duration {
 /// # Errors
 /// `Config`, naming both.
 pub(super) fn check(args: &RunArgs, voice: Voice) -> Result<(), Failure> {
-    if let (Some(least), Some(most)) = (args.at_least_for, args.at_most_for)
+    if let (Some(least), Some(most)) = (args.start.at_least_for, args.at_most_for)
         && least > most
     {
         return Err(Failure::config(format!(
@@ -34,7 +34,7 @@ pub(super) fn check(args: &RunArgs, voice: Voice) -> Result<(), Failure> {
         return Err(Failure::config("--at-most-for 0s would stop every command at once: leave it out for no limit"));
     }
     let spread = args.start.jitter.or(args.start.stable_jitter).unwrap_or_default();
-    if !args.waits() && !spread.is_zero() && spread >= at_least(args) {
+    if !args.waits() && !args.start.claims_slot() && !spread.is_zero() && spread >= at_least(args) {
         voice.warn(format_args!(
             "hosts start up to {} apart (jitter) and the name stays closed for {} (--at-least-for) only: a quick command \
              may run on several of them",
