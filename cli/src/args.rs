@@ -24,7 +24,7 @@ use crate::exit::Exit;
 #[cfg(feature = "lab")]
 pub(crate) use chaos::{ChaosArgs, ChaosClientArgs};
 #[cfg(feature = "lab")]
-pub(crate) use compare::{CompareArgs, ExportArgs, SuiteSize};
+pub(crate) use compare::{CompareArgs, ExportArgs, JudgeArgs, SuiteSize};
 #[cfg(feature = "conformance")]
 pub(crate) use conformance::{ConformanceArgs, TargetArgs};
 pub(crate) use gc::GcArgs;

@@ -19,6 +19,9 @@ pub(crate) enum Exit {
     /// No check was selected.
     #[cfg(feature = "conformance")]
     NothingSelected,
+    /// A figure of a comparison does not keep its threshold.
+    #[cfg(feature = "lab")]
+    ThresholdFailed,
     /// A conformance check failed.
     #[cfg(feature = "conformance")]
     CheckFailed,
@@ -57,6 +60,8 @@ impl Exit {
             Self::Free => 1,
             #[cfg(feature = "conformance")]
             Self::NothingSelected => 4,
+            #[cfg(feature = "lab")]
+            Self::ThresholdFailed => 99,
             #[cfg(feature = "conformance")]
             Self::CheckFailed => 100,
             Self::Usage => 64,

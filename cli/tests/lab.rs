@@ -88,6 +88,39 @@ async fn a_comparison_that_is_stopped_keeps_what_it_measured() {
     let again = finish(&mut scratch.lockyard(&["report", "lockyard-report/report.json", "--out", "again"])).await;
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
     assert_eq!((page, text), (read("again/report.html"), read("again/report.md")), "the same data, the same page");
+    figures_are_judged(&scratch).await;
+}
+
+/// Limits and an earlier report, over figures that were measured.
+async fn figures_are_judged(scratch: &Scratch) {
+    let file = "lockyard-report/report.json";
+    let judge = async |limit: &str| {
+        let args =
+            ["report", file, "--out", "again", "--threshold", limit, "--baseline", file, "--export-csv", "x.csv"];
+        finish(&mut scratch.lockyard(&args)).await
+    };
+    let kept = judge("noop.noop.cpu_ns>0").await;
+    assert_eq!(kept.status.code(), Some(0), "{}", stderr(&kept));
+    assert!(stderr(&kept).contains("since the baseline: 0 figures changed"), "{}", stderr(&kept));
+    let csv = std::fs::read_to_string(scratch.path("x.csv")).expect("written");
+    assert!(csv.lines().any(|line| line.starts_with("noop,") && line.contains(",cpu_ns,")), "{csv}");
+    for limit in ["noop.noop.cpu_ns<1", "redis.handoff.p99_us<5000"] {
+        let broken = judge(limit).await;
+        assert_eq!(broken.status.code(), Some(99), "{}", stderr(&broken));
+        assert!(stderr(&broken).contains(&format!("{limit} is not kept")), "{}", stderr(&broken));
+    }
+}
+
+#[tokio::test]
+async fn what_figures_are_held_against_is_read_before_they_are_measured() {
+    let scratch = Scratch::file();
+    for (option, value, word) in
+        [("--threshold", "memory.handoff.speed<5", "p50_us"), ("--baseline", "missing.json", "missing.json")]
+    {
+        let output = finish(&mut scratch.lockyard(&["compare", "-b", "memory", option, value])).await;
+        assert_eq!(output.status.code(), Some(64), "{option}: {}", stderr(&output));
+        assert!(stderr(&output).contains(word) && !stderr(&output).contains("takes about"), "{}", stderr(&output));
+    }
 }
 
 #[tokio::test]

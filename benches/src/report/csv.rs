@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Report, ScenarioResult};
-use crate::stats::Estimate;
+use super::figures::{FIGURES, Figure};
+use super::model::Report;
 
 impl Report {
     /// The figures as CSV (RFC 4180): scenario, its parameters, backend, figure, and the figure with its interval.
@@ -21,34 +21,17 @@ impl Report {
             ];
             let head = head.map(|field| quoted(field)).join(",");
             for result in &scenario.results {
-                for (figure, value) in figures(result) {
-                    let backend = quoted(&result.backend);
-                    // Writing to a string cannot fail.
-                    let _ = write!(csv, "{head},{backend},{figure},{},{},{}\r\n", value.est, value.lo, value.hi);
+                let backend = quoted(&result.backend);
+                for Figure { name, of } in &FIGURES {
+                    if let Some(value) = of(result) {
+                        // Writing to a string cannot fail.
+                        let _ = write!(csv, "{head},{backend},{name},{},{},{}\r\n", value.est, value.lo, value.hi);
+                    }
                 }
             }
         }
         csv
     }
-}
-
-fn figures(result: &ScenarioResult) -> impl Iterator<Item = (&'static str, Estimate)> {
-    let exact = |value: Option<f64>| value.map(|value| Estimate::new(value, value, value));
-    let all = [
-        ("p50_us", result.p50_us),
-        ("p99_us", result.p99_us),
-        ("per_second", result.per_second),
-        ("floor_p50_us", exact(result.floor.map(|floor| floor.p50_us))),
-        ("floor_per_second", exact(result.floor.map(|floor| floor.per_second))),
-        ("floor_ratio", result.floor_ratio),
-        ("aa_ratio", result.aa_ratio),
-        ("jain", exact(result.jain)),
-        ("max_wait_ms", exact(result.max_wait_ms)),
-        ("server_commands_per_second", exact(result.server_commands_per_second)),
-        ("housekeeping_per_second", exact(result.housekeeping_per_second)),
-        ("cpu_ns", result.cpu_ns),
-    ];
-    all.into_iter().filter_map(|(figure, value)| Some((figure, value?)))
 }
 
 fn quoted(field: &str) -> String {

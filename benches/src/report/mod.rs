@@ -1,19 +1,26 @@
 //! The report: data, and what is rendered from it.
 
+mod baseline;
 mod build;
 mod csv;
+mod figures;
 mod goals;
 mod html;
 mod markdown;
 mod model;
+#[cfg(test)]
+mod samples;
 mod sections;
 mod svg;
 mod table;
 mod text;
+mod threshold;
 mod verdict;
 
+pub use baseline::{Change, Comparison, Direction};
 pub use goals::{Goal, Verdict};
 pub use model::{
     Backend, Beside, Check, Conformance, Estimate, FloorFigures, Parameters, Report, ScenarioResult, ScenarioResults,
     Skipped, Tool,
 };
+pub use threshold::Threshold;

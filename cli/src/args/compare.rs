@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
+use lockyard_benches::report::Threshold;
 
 use super::TargetArgs;
 
 const COMPARE_EXIT_CODES: &str = "\
-Exit codes: 0 done; 100 a conformance check failed; 130 or 143 stopped by a
-signal, with a report of what was measured until then; 64 69 77 78 as of
-\"lockyard run\" when there is nothing to compare.";
+Exit codes: 0 done; 99 a threshold is not kept; 100 a conformance check
+failed; 130 or 143 stopped by a signal, with a report of what was measured
+until then; 64 69 77 78 as of \"lockyard run\" when there is nothing to compare.";
 
 /// Check and measure backends side by side, and write a report.
 ///
@@ -40,6 +41,13 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(crate) exports: ExportArgs,
 
+    /// Write what the conformance suite found to this file, as JUnit XML
+    #[arg(long, value_name = "FILE", conflicts_with = "skip_conformance")]
+    pub(crate) export_junit: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) judged: JudgeArgs,
+
     /// Say more
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -67,4 +75,21 @@ pub(crate) struct ExportArgs {
     /// Write the report to this file, as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) export_markdown: Option<PathBuf>,
+
+    /// Write the figures to this file, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_csv: Option<PathBuf>,
+}
+
+/// What the figures are held against.
+#[derive(Debug, Args)]
+pub(crate) struct JudgeArgs {
+    /// A limit that has to be kept, else the exit code is 99: BACKEND.SCENARIO.FIGURE<LIMIT, such as
+    /// "redis.handoff.p99_us<5000" or "etcd.contended[contenders=8,clients=own].floor_ratio>=1.2"; may be repeated
+    #[arg(long = "threshold", value_name = "EXPR")]
+    pub(crate) thresholds: Vec<Threshold>,
+
+    /// The report.json of an earlier comparison: tells which figures have changed since
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
 }

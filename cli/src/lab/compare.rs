@@ -9,8 +9,10 @@ use lockyard_benches::report::{Check, Conformance, Report, Skipped, Tool};
 use lockyard_benches::{Plan, Suite, Target};
 use lockyard_conformance::CheckOutcome;
 
+use super::conformance;
 use super::goals;
 use super::interrupt::Interrupt;
+use super::judgement::Judgement;
 use super::measuring::Fleet;
 use super::progress::Progress;
 use super::report;
@@ -25,6 +27,7 @@ const CHECKING: Duration = Duration::from_secs(20);
 
 pub(crate) async fn compare(args: CompareArgs) -> Result<Exit, Failure> {
     let candidates = targets::chosen(&args.targets)?;
+    let judgement = Judgement::read(&args.judged)?;
     let interrupt = Interrupt::listen()?;
     let plan = Plan::new(args.suite.into(), args.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)));
     let Some(fleet) = interrupt.unless(assemble(&candidates)).await else { return Ok(stopped(&interrupt)) };
@@ -48,12 +51,16 @@ pub(crate) async fn compare(args: CompareArgs) -> Result<Exit, Failure> {
     report.conformance = findings.iter().filter(|found| !found.results.is_empty()).map(results).collect();
     end(fleet).await;
     report::write(&report, &args.out, &args.exports)?;
+    if let Some(file) = &args.export_junit {
+        conformance::write_junit(file, &findings)?;
+    }
     print(goals::table(&report));
     say(format_args!("the report is in {}: report.html, report.md, report.json", args.out.display()));
+    let judged = judgement.pronounce(&report);
     Ok(match interrupt.signal() {
         Some(signal) => signal.into(),
         None if findings.iter().any(Findings::failed) => Exit::CheckFailed,
-        None => Exit::Success,
+        None => judged,
     })
 }
 
@@ -129,7 +136,7 @@ fn tell(findings: &Findings) {
         }
     }
     for result in findings.results.iter().filter(|result| result.outcome == CheckOutcome::Failed) {
-        say(super::conformance::line(id, result));
+        say(conformance::line(id, result));
     }
 }
 

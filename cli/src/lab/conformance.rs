@@ -108,15 +108,19 @@ fn verdict(candidates: &[Candidate], all: &[Findings]) -> Result<Exit, Failure> 
 }
 
 fn write(args: &ConformanceArgs, all: &[Findings]) -> Result<(), Failure> {
-    let version = Suite::latest().version();
-    let results: Vec<_> = all.iter().map(|findings| (findings.id.as_str(), findings.results.clone())).collect();
     if let Some(path) = &args.export_json {
-        write_file(path, &report::to_json(version, &results))?;
+        write_file(path, &report::to_json(Suite::latest().version(), &by_backend(all)))?;
     }
-    if let Some(path) = &args.export_junit {
-        write_file(path, &report::to_junit(&results).map_err(Failure::internal)?)?;
-    }
-    Ok(())
+    args.export_junit.as_deref().map_or(Ok(()), |path| write_junit(path, all))
+}
+
+/// What was found, as JUnit XML.
+pub(super) fn write_junit(path: &Path, all: &[Findings]) -> Result<(), Failure> {
+    write_file(path, &report::to_junit(&by_backend(all)).map_err(Failure::internal)?)
+}
+
+fn by_backend(all: &[Findings]) -> Vec<(&str, Vec<CheckResult>)> {
+    all.iter().map(|findings| (findings.id.as_str(), findings.results.clone())).collect()
 }
 
 pub(super) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {

@@ -9,6 +9,8 @@ pub(crate) mod conformance;
 mod goals;
 mod interrupt;
 #[cfg(feature = "lab")]
+mod judgement;
+#[cfg(feature = "lab")]
 mod measuring;
 mod progress;
 #[cfg(feature = "lab")]
