@@ -281,10 +281,6 @@ impl Harness for ZkHarness {
         }
     }
 
-    fn tells_the_end_of_sessions(&self) -> bool {
-        true
-    }
-
     async fn entries(&self, name: &LockName) -> Option<usize> {
         self.contenders(name).await.ok().map(|contenders| contenders.len())
     }
