@@ -31,8 +31,6 @@ const SIGN_OF_LIFE: f64 = 0.4;
 const LEAST: Duration = Duration::from_millis(20);
 /// After the holder's lease should have ended, the first waiter asks; each other one this much later.
 const STEP: Duration = Duration::from_millis(5);
-/// What belongs to a queue goes away twice the largest ttl after its last use; in ms.
-const QUEUE_LIFE: &str = "172800000";
 /// How long a grant may stay unclaimed before it is given back.
 const UNCLAIMED: Duration = Duration::from_secs(1);
 /// Why an owner is not answered while its unclaimed grant is on its way back.
@@ -134,7 +132,7 @@ impl Client {
         let (owner, ttl) = (claim.owner.to_string(), millis(claim.ttl).to_string());
         let wake = if listening { format!("{} {request}", self.channel) } else { String::new() };
         let text = self.text(claim);
-        let args = [owner.as_str(), &ttl, &text, &wake, QUEUE_LIFE];
+        let args = [owner.as_str(), &ttl, &text, &wake];
         let answer = self.session.run(connection, since, &ACQUIRING, &keys, &args).await?;
         if let Value::ServerError(refused) = &answer.value {
             return Err(self.refused(refused, &keys).into());

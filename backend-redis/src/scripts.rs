@@ -3,7 +3,7 @@
 //!
 //! | script | KEYS | ARGV | answer |
 //! |---|---|---|---|
-//! | [`acquire`] | lock, token, queue, meta | owner, ttl in ms, origin and label, channel and request number or empty, life of the queue in ms | text: the token, granted · number: ms that the holder has left, busy · list: ms left and place, queued |
+//! | [`acquire`] | lock, token, queue, meta | owner, ttl in ms, origin and label, channel and request number or empty | text: the token, granted · number: ms that the holder has left, busy · list: ms left and place, queued |
 //! | [`release`] | lock, token, queue, meta | owner | 1 held · 2 waited · 0 had nothing |
 //! | [`renew`] | lock | owner, ttl in ms | 1 renewed · 0 lost |
 //! | [`inspect`] | lock, token, queue, meta | | nothing, or a list |

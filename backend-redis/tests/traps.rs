@@ -156,6 +156,26 @@ async fn the_dead_and_the_frozen_ahead_cost_one_ttl() {
     assert_eq!(ask::<i64>(&harness, &["HLEN", "{lockyard:a}:meta"]).await, 0);
 }
 
+/// B135: a queue of the dead goes by itself, also when nobody asks for the name again; it stays for the longest ttl of those in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_of_the_dead_goes_by_itself() {
+    let harness = harness().await;
+    let holder = connect(&harness).await;
+    for (key, ttls) in [("a", [60, 1].as_slice()), ("b", &[1])] {
+        granted(try_acquire(&holder, &Claim::new(name(key), TTL)).await);
+        for ttl in ttls {
+            let claim = Claim::new(name(key), Duration::from_secs(*ttl)).queueing();
+            queued(&try_acquire(&connect(&harness).await, &claim).await);
+        }
+    }
+    for key in ["{lockyard:a}:queue", "{lockyard:a}:meta"] {
+        let left = pttl(&harness, key).await;
+        assert!((2001..=61_000).contains(&left), "{key}: {left}: the shorter lease of the second counts");
+    }
+    let gone = || async { ask::<i64>(&harness, &["EXISTS", "{lockyard:b}:queue", "{lockyard:b}:meta"]).await == 0 };
+    timing::eventually(TTL * 2, gone).await.expect("nobody is in the queue");
+}
+
 /// B50: leases as short as the requests, released at the edge of their end.
 #[tokio::test(flavor = "multi_thread")]
 async fn tiny_leases_bring_no_raw_errors() {

@@ -1,4 +1,4 @@
--- ARGV 1 owner   2 ttl in ms   3 origin and label   5 life of a queue, ms
+-- ARGV 1 owner   2 ttl in ms   3 origin and label
 --      4 "channel request": where to be woken, and the number that tells which request was; empty: do not queue
 -- Answers the token (text) when granted, the holder's PTTL (number) when busy, {PTTL, place} when queued.
 local me, ttl, text, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -37,11 +37,14 @@ local entry = string.format('%s %.0f %s %s', ttl, time[1] * 1000 + math.floor(ti
 local place
 if call('HSET', KEYS[4], me, entry) == 1 then
   place = call('RPUSH', KEYS[3], me)
-  if place > 1 then return {left, place} end
 else
   local at = call('LPOS', KEYS[3], me)
   place = at and at + 1 or call('RPUSH', KEYS[3], me)
 end
-call('PEXPIRE', KEYS[3], ARGV[5])
-call('PEXPIRE', KEYS[4], ARGV[5])
+-- As long as an entry counts: a queue whose waiters have all died goes by itself, also when nobody asks for the name again.
+local life = math.max(ttl, GRACE) + GRACE
+if call('PTTL', KEYS[3]) < life then
+  call('PEXPIRE', KEYS[3], string.format('%.0f', life))
+  call('PEXPIRE', KEYS[4], string.format('%.0f', life))
+end
 return {left, place}
