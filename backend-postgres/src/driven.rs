@@ -52,6 +52,8 @@ pub(crate) struct Work {
 struct State {
     /// `None` before it begins, when it has ended, and when a task has it.
     future: Option<BoxFuture>,
+    /// Whether somebody has the right to drive it, from before its first poll.
+    is_driven: bool,
     driver: Option<Waker>,
 }
 
@@ -73,12 +75,12 @@ impl Work {
 
     /// The right to drive it. `None` when there is nothing to drive: it has ended, or a task does it.
     pub(crate) fn drive(&self) -> Option<Driver<'_>> {
-        let is_driven = {
-            let state = self.state();
+        let was_driven = {
+            let mut state = self.state();
             state.future.as_ref()?;
-            state.driver.is_some()
+            std::mem::replace(&mut state.is_driven, true)
         };
-        if is_driven {
+        if was_driven {
             self.hand_over();
             return None;
         }
@@ -87,7 +89,7 @@ impl Work {
 
     /// Gives it to a task. Whoever drove it is woken, to see that it does not any more.
     pub(crate) fn hand_over(&self) {
-        let State { future, driver } = std::mem::take(&mut *self.state());
+        let State { future, driver, .. } = std::mem::take(&mut *self.state());
         if let Some(future) = future {
             self.runtime.spawn(future);
         }
@@ -127,7 +129,9 @@ impl Driver<'_> {
 
     /// Leaves the work to the next one who asks.
     pub(crate) fn done(mut self) {
-        self.work.state().driver = None;
+        let mut state = self.work.state();
+        (state.is_driven, state.driver) = (false, None);
+        drop(state);
         self.done = true;
     }
 }
@@ -204,6 +208,17 @@ mod tests {
         assert!(first.await.expect("it does not panic"));
         word.send(()).expect("it listens");
         assert_eq!(told.recv().await, Some("ended"));
+    }
+
+    #[tokio::test]
+    async fn two_never_drive_it_at_once() {
+        let (work, word, mut told) = work();
+        let first = work.drive().expect("there is work");
+        assert!(work.drive().is_none(), "the first has not polled it yet");
+        assert!(!std::future::poll_fn(|context| Poll::Ready(first.advance(context))).await, "a task has it");
+        first.done();
+        word.send(()).expect("it listens");
+        assert_eq!((told.recv().await, told.recv().await), (Some("begun"), Some("ended")));
     }
 
     #[tokio::test]
