@@ -28,6 +28,7 @@ mod plan;
 mod progress;
 pub mod report;
 mod run;
+mod scenario;
 mod side;
 mod spinners;
 pub mod stats;
@@ -35,7 +36,8 @@ mod target;
 
 pub use environment::Environment;
 pub use measure::NoopLock;
-pub use plan::{Clients, Machine, Names, Plan, Scenario, Suite};
+pub use plan::{Plan, Suite};
 pub use progress::{Progress, Silent};
 pub use run::{Measured, run};
+pub use scenario::{Clients, Fault, Machine, Names, Scenario};
 pub use target::{Connect, Connecting, Counted, Target};

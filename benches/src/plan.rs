@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::Target;
+use crate::{Clients, Machine, Names, Scenario, Target};
 
 /// How thorough a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,127 +53,6 @@ impl FromStr for Suite {
             .find(|suite| suite.as_str() == word)
             .ok_or_else(|| format!("unknown suite {word:?}: expected quick, standard or full"))
     }
-}
-
-/// Which names the cycles of `uncontended` take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Names {
-    /// The same name each time: the headline.
-    Same,
-    /// A name that was never used before, each time.
-    Fresh,
-}
-
-/// Whose clients the contenders are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Clients {
-    /// Each contender has a client of its own: they meet at the server.
-    Own,
-    /// All are tasks of one client: they meet in its local queue.
-    One,
-}
-
-/// The state of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Machine {
-    /// Nothing else runs; processors halt between messages.
-    Idle,
-    /// Spinners of the lowest priority keep the processors from halting.
-    Awake,
-}
-
-/// One scenario with its parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Scenario {
-    /// The front end over a backend that does nothing: processor time a cycle.
-    Noop,
-    /// Acquire and release, one client, nobody else.
-    Uncontended(Names, Machine),
-    /// So many tasks of one client, a name each.
-    Parallel(usize),
-    /// So many contenders on one name.
-    Contended(usize, Clients),
-    /// From the call of release to the waiter of another client that holds.
-    Handoff,
-    /// What the server has to do for one holder and so many waiters that only wait.
-    WaitingCost(usize),
-}
-
-impl Scenario {
-    /// The id in reports.
-    #[must_use]
-    pub const fn id(self) -> &'static str {
-        match self {
-            Self::Noop => "noop",
-            Self::Uncontended(..) => "uncontended",
-            Self::Parallel(_) => "parallel",
-            Self::Contended(..) => "contended",
-            Self::Handoff => "handoff",
-            Self::WaitingCost(_) => "waiting_cost",
-        }
-    }
-
-    /// How many contend, or work side by side.
-    #[must_use]
-    pub const fn contenders(self) -> usize {
-        match self {
-            Self::Noop | Self::Uncontended(..) => 1,
-            Self::Parallel(n) | Self::Contended(n, _) | Self::WaitingCost(n) => n,
-            Self::Handoff => 2,
-        }
-    }
-
-    pub(crate) const fn clients(self) -> &'static str {
-        match self {
-            Self::Noop | Self::Uncontended(..) | Self::Parallel(_) | Self::Contended(_, Clients::One) => "one",
-            Self::Contended(_, Clients::Own) | Self::Handoff | Self::WaitingCost(_) => "own",
-        }
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Uncontended(Names::Fresh, _) => "fresh",
-            Self::Parallel(_) => "each",
-            _ => "same",
-        }
-    }
-
-    pub(crate) const fn machine(self) -> &'static str {
-        match self {
-            Self::Uncontended(_, Machine::Awake) => "awake",
-            _ => "idle",
-        }
-    }
-
-    /// Whether throughput, not latency, is compared with the floor.
-    pub(crate) const fn is_throughput(self) -> bool {
-        matches!(self, Self::Parallel(_) | Self::Contended(..))
-    }
-
-    /// Whether it is measured once a run, not once a trial.
-    pub(crate) const fn is_single(self) -> bool {
-        matches!(self, Self::WaitingCost(_))
-    }
-}
-
-impl fmt::Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.id())?;
-        match self {
-            Self::Noop | Self::Handoff => Ok(()),
-            Self::Uncontended(..) => write!(f, " ({} name, {} machine)", self.name(), self.machine()),
-            Self::Parallel(n) | Self::WaitingCost(n) => write!(f, " ({n})"),
-            Self::Contended(n, _) => write!(f, " ({n}, {} client{})", self.clients(), plural(self.clients())),
-        }
-    }
-}
-
-fn plural(clients: &str) -> &'static str {
-    if clients == "own" { "s" } else { "" }
 }
 
 /// What a run measures.
@@ -244,7 +123,7 @@ impl Plan {
         if thorough {
             all.push(Scenario::Contended(64, Clients::Own));
         }
-        all.extend([Scenario::Contended(8, Clients::One), Scenario::Handoff, Scenario::WaitingCost(50)]);
+        all.extend([Scenario::Contended(8, Clients::One), Scenario::Handoff, Scenario::WaitingCost(50, 1)]);
         all.retain(|scenario| self.filter.is_empty() || self.filter.iter().any(|id| id == scenario.id()));
         all
     }
@@ -255,10 +134,10 @@ impl Plan {
         let trials = u32::try_from(self.trials).unwrap_or(u32::MAX);
         let scenarios = self.scenarios();
         let of = |target: &Target| -> Duration {
-            let here = scenarios.iter().filter(|scenario| target.runs(**scenario) && !scenario.is_single());
+            let here = scenarios.iter().filter(|scenario| target.runs(**scenario) && !scenario.mostly_waits());
             here.map(|scenario| self.time_of(*scenario, target.has_server()) * trials).sum()
         };
-        let once = scenarios.iter().any(|scenario| scenario.is_single()) && targets.iter().any(Target::has_server);
+        let once = scenarios.iter().any(|scenario| scenario.mostly_waits()) && targets.iter().any(Target::has_server);
         // What is counted is counted on all servers at once.
         targets.iter().map(of).sum::<Duration>()
             + if once { self.waiting + Duration::from_secs(3) } else { Duration::ZERO }

@@ -101,7 +101,7 @@ pub async fn run(plan: &Plan, targets: &[Target], progress: &dyn Progress) -> Me
     let order = order(plan, &measured.cells);
     let of = order.len();
     let (trials, once): (Vec<_>, Vec<_>) =
-        order.into_iter().partition(|(at, _)| !measured.cells[*at].scenario.is_single());
+        order.into_iter().partition(|(at, _)| !measured.cells[*at].scenario.mostly_waits());
     one_by_one(plan, &runners, &mut measured, &trials, of, progress).await;
     if !measured.cancelled {
         progress.step(trials.len(), of, "requests while clients wait, on all servers");
@@ -170,7 +170,7 @@ fn order(plan: &Plan, cells: &[Cell]) -> Vec<(usize, usize)> {
     let mut order = Vec::new();
     for trial in 0..plan.trials.max(1) {
         for scenario in plan.scenarios() {
-            let wanted = trial == 0 || !scenario.is_single();
+            let wanted = trial == 0 || !scenario.mostly_waits();
             let mut turn: Vec<usize> =
                 (0..cells.len()).filter(|at| wanted && cells[*at].scenario == scenario).collect();
             random.shuffle(&mut turn);
@@ -245,7 +245,7 @@ fn job(plan: &Plan, cell: &Cell, trial: usize, runners: &[Runner]) -> Option<(Jo
     let scenario = cell.scenario;
     let runner = runners.iter().find(|runner| runner.target.id == cell.backend);
     let counted = match scenario {
-        Scenario::WaitingCost(_) => runner.and_then(|runner| runner.target.counted.as_ref()),
+        Scenario::WaitingCost(..) => runner.and_then(|runner| runner.target.counted.as_ref()),
         _ => None,
     };
     let connect: Connect = match (counted, runner) {
@@ -264,7 +264,7 @@ fn job(plan: &Plan, cell: &Cell, trial: usize, runners: &[Runner]) -> Option<(Jo
         kind: runner.map(|runner| runner.target.kind.clone()).unwrap_or_default(),
         ours: Arc::new(Ours::new(&connect)),
         floor: runner.and_then(|runner| runner.floor.clone()),
-        slice: if scenario.is_single() { plan.waiting } else { plan.slice_of(scenario) },
+        slice: if scenario.mostly_waits() { plan.waiting } else { plan.slice_of(scenario) },
         // New in every run, whatever the seed: a joined server may keep something of the last one.
         name: format!("{}-{:08x}", scenario.id().replace('_', "-"), fastrand::u32(..)),
         trial,

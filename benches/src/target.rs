@@ -95,7 +95,7 @@ impl Target {
         match scenario {
             // It has no backend; the runner measures it once, beside the targets.
             Scenario::Noop => false,
-            Scenario::WaitingCost(_) => self.has_server(),
+            Scenario::WaitingCost(..) => self.has_server(),
             _ => true,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::crowd::{Referee, Shape, Tally, window};
 use super::{Job, Trial};
-use crate::plan::Clients;
+use crate::Clients;
 use crate::side::Outcome;
 
 /// Windows of each side in a trial, one after the other in turn.
@@ -11,7 +11,7 @@ const ROUNDS: usize = 2;
 pub(super) async fn run(job: &Job, contenders: usize, clients: Clients) -> Outcome<Trial> {
     let ours = match clients {
         Clients::Own => job.ours.own(contenders).await?,
-        Clients::One => job.ours.shared(contenders).await?,
+        _ => job.ours.shared(contenders).await?,
     };
     let mut sides = vec![(ours, Tally::new(contenders))];
     // A driver has no local queue: there is nothing to compare tasks of one client with.

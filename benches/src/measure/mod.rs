@@ -60,6 +60,9 @@ impl Trial {
     }
 }
 
+/// How many cycles of `open_loop` can be under way at a time.
+pub(crate) const OPEN_LOOP_TASKS: usize = 64;
+
 /// One cell to be measured once.
 pub(crate) struct Job {
     pub(crate) scenario: Scenario,
@@ -85,7 +88,8 @@ impl Job {
             Scenario::Parallel(tasks) => parallel::run(self, tasks).await,
             Scenario::Contended(contenders, clients) => contended::run(self, contenders, clients).await,
             Scenario::Handoff => handoff::run(self).await,
-            Scenario::WaitingCost(waiters) => waiting::run(self, waiters).await,
+            Scenario::WaitingCost(waiters, 1) => waiting::run(self, waiters).await,
+            _ => Err(Trouble::new("there is no such scenario here")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `uncontended`: acquire and release, one client, nobody else.
 
+use crate::Names;
 use crate::measure::{Job, Sample, Trial};
-use crate::plan::Names;
 use crate::side::{Contender, Outcome};
 use crate::stats::Latencies;
 

@@ -69,6 +69,10 @@ fn empty(scenario: Scenario, first: ScenarioResult) -> ScenarioResults {
         clients: scenario.clients().to_owned(),
         name: scenario.name().to_owned(),
         machine: scenario.machine().to_owned(),
+        processes: scenario.processes() as u64,
+        local_queue: scenario.local_queue().to_owned(),
+        fault: scenario.fault().map(str::to_owned),
+        rate: scenario.rate(),
     };
     ScenarioResults { id: scenario.id().to_owned(), parameters, results: vec![first] }
 }

@@ -9,7 +9,9 @@ impl Report {
     /// The figures as CSV (RFC 4180): scenario, its parameters, backend, figure, and the figure with its interval.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let mut csv = "scenario,contenders,clients,name,machine,backend,figure,est,lo,hi\r\n".to_owned();
+        let mut csv =
+            "scenario,contenders,clients,name,machine,backend,figure,est,lo,hi,processes,local_queue,fault,rate\r\n"
+                .to_owned();
         for scenario in &self.scenarios {
             let parameters = &scenario.parameters;
             let head = [
@@ -20,12 +22,16 @@ impl Report {
                 &parameters.machine,
             ];
             let head = head.map(|field| quoted(field)).join(",");
+            let rate = parameters.rate.map(|rate| rate.to_string()).unwrap_or_default();
+            let fault = parameters.fault.as_deref().unwrap_or_default();
+            let tail = format!("{},{},{fault},{rate}", parameters.processes, parameters.local_queue);
             for result in &scenario.results {
                 let backend = quoted(&result.backend);
                 for Figure { name, of } in &FIGURES {
                     if let Some(value) = of(result) {
                         // Writing to a string cannot fail.
-                        let _ = write!(csv, "{head},{backend},{name},{},{},{}\r\n", value.est, value.lo, value.hi);
+                        let _ =
+                            write!(csv, "{head},{backend},{name},{},{},{},{tail}\r\n", value.est, value.lo, value.hi);
                     }
                 }
             }

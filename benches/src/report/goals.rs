@@ -102,7 +102,7 @@ impl Report {
                     add("hand-overs ≥ 0.8 × floor (etcd 1.2), 8 contenders", Limit::AtLeast(0.8), ratio, text::ratio);
                     add("fairness ≥ 0.99, 8 contenders", Limit::AtLeast(0.99), |r| r.jain.map(exact), share);
                 }
-                ("waiting_cost", ..) => {
+                ("waiting_cost", 50, ..) => {
                     let figure: Figure = |result| result.server_commands_per_second.map(exact);
                     add("fewer than 5 requests/s for 50 waiters", Limit::AtMost(5.0), figure, rate);
                 }
@@ -133,6 +133,9 @@ impl Report {
     /// Ratios are asked of backends with a server, fairness of those that promise an order.
     fn is_asked(&self, id: &str, what: &str) -> bool {
         let Some(backend) = self.backends.iter().find(|backend| backend.id == id) else { return id == "noop" };
+        if backend.is_peer() {
+            return false;
+        }
         if what.starts_with("fairness") {
             return backend.capabilities.get("queue").is_some_and(|queue| queue == "fifo");
         }

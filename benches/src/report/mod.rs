@@ -4,6 +4,7 @@ mod baseline;
 mod build;
 mod csv;
 mod figures;
+mod findings;
 mod goals;
 mod html;
 mod markdown;
@@ -18,6 +19,7 @@ mod threshold;
 mod verdict;
 
 pub use baseline::{Change, Comparison, Direction};
+pub use findings::{Connections, Failover, HoldCost, Takeover};
 pub use goals::{Goal, Verdict};
 pub use model::{
     Backend, Beside, Check, Conformance, Estimate, FloorFigures, Parameters, Report, ScenarioResult, ScenarioResults,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use lockyard_api::{Capabilities, Fencing, LivenessKind, Queueing, Waking};
 use serde::{Deserialize, Serialize};
 
+use super::findings::{Connections, Failover, HoldCost, Takeover};
 use crate::Target;
 use crate::environment::Environment;
 pub use crate::stats::Estimate;
@@ -77,6 +78,9 @@ pub struct Backend {
     pub settings: BTreeMap<String, String>,
     /// What it promises.
     pub capabilities: BTreeMap<String, String>,
+    /// What one has to know to read its figures: of peers, how they wait and what they leave out.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl Backend {
@@ -89,7 +93,14 @@ impl Backend {
             topology: target.topology.clone(),
             settings,
             capabilities: describe(capabilities),
+            notes: Vec::new(),
         }
+    }
+
+    /// Whether it is a lock of somebody else, measured beside ours: its id begins with `peer:` and its mode is `peer`.
+    #[must_use]
+    pub fn is_peer(&self) -> bool {
+        self.id.starts_with("peer:")
     }
 }
 
@@ -204,7 +215,7 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScenarioResults {
-    /// `noop`, `uncontended`, `parallel`, `contended`, `handoff`, `waiting_cost`.
+    /// One of [`Scenario::IDS`](crate::Scenario::IDS).
     pub id: String,
     /// The parameters.
     pub parameters: Parameters,
@@ -216,14 +227,63 @@ pub struct ScenarioResults {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Parameters {
-    /// How many contend, or work side by side.
+    /// How many contend, or work side by side; of `hold_cost` and `connections`, how many names.
     pub contenders: u64,
-    /// `own`: a client each; `one`: all of one client.
+    /// `own`: a client each; `one`: all of one client, of several processes one each.
     pub clients: String,
     /// `same`: one name again and again; `fresh`: a new one each time; `each`: one for each task.
     pub name: String,
     /// `idle`, or `awake`: kept from halting.
     pub machine: String,
+    /// Over how many processes the contenders are spread.
+    #[serde(default = "one_process")]
+    pub processes: u64,
+    /// `on`: the tasks of one client queue in their process; `off`: each of them asks the server.
+    #[serde(default = "queue_on")]
+    pub local_queue: String,
+    /// What breaks: `killed`, `frozen`, `cut_off` (`takeover`), `restart` (`failover`).
+    #[serde(default)]
+    pub fault: Option<String>,
+    /// How many cycles are due a second (`open_loop`).
+    #[serde(default)]
+    pub rate: Option<u64>,
+}
+
+impl Parameters {
+    /// The parameters by name; those that few scenarios have only where they say something.
+    pub(super) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = vec![
+            ("contenders", self.contenders.to_string()),
+            ("clients", self.clients.clone()),
+            ("name", self.name.clone()),
+            ("machine", self.machine.clone()),
+        ];
+        if self.processes != 1 {
+            pairs.push(("processes", self.processes.to_string()));
+        }
+        if self.local_queue != "on" {
+            pairs.push(("local_queue", self.local_queue.clone()));
+        }
+        pairs.extend(self.fault.clone().map(|fault| ("fault", fault)));
+        pairs.extend(self.rate.map(|rate| ("rate", rate.to_string())));
+        pairs
+    }
+
+    /// Whether a parameter has this value; one that says nothing has the value it has elsewhere.
+    pub(super) fn is(&self, name: &str, value: &str) -> bool {
+        match self.pairs().into_iter().find(|(known, _)| *known == name) {
+            Some((_, own)) => own == value,
+            None => matches!((name, value), ("processes", "1") | ("local_queue", "on")),
+        }
+    }
+}
+
+const fn one_process() -> u64 {
+    1
+}
+
+fn queue_on() -> String {
+    "on".to_owned()
 }
 
 /// One scenario on one backend. What was not measured, or makes no sense there, is null.
@@ -235,7 +295,8 @@ pub struct ScenarioResult {
     pub backend: String,
     /// How many trials stand behind the figures.
     pub trials: u64,
-    /// Of a cycle (`uncontended`, `parallel`), a wait (`contended`) or a hand-off: the median in µs.
+    /// Of a cycle (`uncontended`, `parallel`), a wait (`contended`), a hand-off, or from when a cycle was due to its end
+    /// (`open_loop`): the median in µs.
     pub p50_us: Option<Estimate>,
     /// The 99th percentile in µs.
     pub p99_us: Option<Estimate>,
@@ -243,7 +304,7 @@ pub struct ScenarioResult {
     pub per_second: Option<Estimate>,
     /// The bare driver.
     pub floor: Option<FloorFigures>,
-    /// Ours over the floor: of p50 for `uncontended` and `handoff`, of `per_second` for `parallel` and `contended`.
+    /// Ours over the floor: of p50 for `uncontended`, `handoff` and `open_loop`, of `per_second` for `parallel` and `contended`.
     pub floor_ratio: Option<Estimate>,
     /// The floor over itself: how far from 1 this goes is noise.
     pub aa_ratio: Option<Estimate>,
@@ -251,6 +312,8 @@ pub struct ScenarioResult {
     pub jain: Option<f64>,
     /// The longest wait of all trials, in ms.
     pub max_wait_ms: Option<f64>,
+    /// How long it takes until every contender had its turn once, in ms: contenders over acquisitions a second.
+    pub mean_round_ms: Option<f64>,
     /// Requests a second that the server executed, without what keeps sessions alive.
     pub server_commands_per_second: Option<f64>,
     /// Pings, keep-alives and heartbeats a second.
@@ -261,6 +324,14 @@ pub struct ScenarioResult {
     pub variation: Option<f64>,
     /// How often two held the name at once.
     pub overlaps: u64,
+    /// Of `hold_cost`.
+    pub hold_cost: Option<HoldCost>,
+    /// Of `takeover`.
+    pub takeover: Option<Takeover>,
+    /// Of `failover`.
+    pub failover: Option<Failover>,
+    /// Of `connections`.
+    pub connections: Option<Connections>,
     /// Other ways to lock the same server.
     pub beside: Vec<Beside>,
     /// Why figures are missing.

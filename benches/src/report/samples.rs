@@ -36,6 +36,8 @@ pub(super) fn report(p50_us: f64, per_second: f64) -> Report {
 
 fn scenario(id: &str, contenders: u64, clients: &str, result: ScenarioResult) -> ScenarioResults {
     let (clients, name, machine) = (clients.to_owned(), "same".to_owned(), "idle".to_owned());
-    let parameters = Parameters { contenders, clients, name, machine };
+    let local_queue = "on".to_owned();
+    let parameters =
+        Parameters { contenders, clients, name, machine, processes: 1, local_queue, fault: None, rate: None };
     ScenarioResults { id: id.to_owned(), parameters, results: vec![result] }
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::figures::{FIGURES, Figure};
 use super::model::{Parameters, Report, ScenarioResults};
 use super::text;
+use crate::Scenario;
 
 /// A limit of one figure: `BACKEND.SCENARIO.FIGURE<LIMIT`, such as `redis.handoff.p99_us<5000`.
 ///
@@ -57,7 +58,17 @@ impl Comparison {
     }
 }
 
-const SCENARIOS: [&str; 6] = ["noop", "uncontended", "parallel", "contended", "handoff", "waiting_cost"];
+/// The parameters that can be named, with their values.
+const PARAMETERS: [(&str, &str); 8] = [
+    ("contenders", "N"),
+    ("clients", "own|one"),
+    ("name", "same|fresh|each"),
+    ("machine", "idle|awake"),
+    ("processes", "N"),
+    ("local_queue", "on|off"),
+    ("fault", "killed|frozen|cut_off|restart"),
+    ("rate", "N"),
+];
 
 impl FromStr for Threshold {
     type Err = String;
@@ -93,17 +104,20 @@ fn scenario_of<'a>(scenario: &'a str, text: &str) -> Result<(&'a str, Parts), St
             None => return Err(format!("a bracket is not closed in the threshold {text:?}")),
         },
     };
-    if !SCENARIOS.contains(&id) {
+    if !Scenario::IDS.contains(&id) {
         return Err(format!(
             "there is no scenario {id:?} (in the threshold {text:?}); there are {}",
-            SCENARIOS.join(", ")
+            Scenario::IDS.join(", ")
         ));
     }
     let pair = |pair: &str| match pair.split_once('=') {
-        Some((key @ ("contenders" | "clients" | "name" | "machine"), value)) => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!(
-            "{pair:?} in the threshold {text:?} is no parameter: there are contenders=N clients=own|one name=same|fresh|each machine=idle|awake"
-        )),
+        Some((key, value)) if PARAMETERS.iter().any(|(known, _)| *known == key) => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => {
+            let known = PARAMETERS.map(|(name, values)| format!("{name}={values}")).join(" ");
+            Err(format!("{pair:?} in the threshold {text:?} is no parameter: there are {known}"))
+        }
     };
     Ok((id, inside.into_iter().flat_map(|inside| inside.split(',')).map(pair).collect::<Result<_, _>>()?))
 }
@@ -132,13 +146,7 @@ impl Threshold {
     }
 
     fn is_about(&self, scenario: &ScenarioResults) -> bool {
-        let Parameters { contenders, clients, name, machine } = &scenario.parameters;
-        let is = |(key, value): &(String, String)| match key.as_str() {
-            "contenders" => *value == contenders.to_string(),
-            "clients" => value == clients,
-            "name" => value == name,
-            _ => value == machine,
-        };
+        let is = |(name, value): &(String, String)| scenario.parameters.is(name, value);
         scenario.id == self.scenario && self.parameters.iter().all(is)
     }
 }
@@ -151,8 +159,7 @@ impl fmt::Display for Threshold {
 
 /// The parameters as a threshold names them.
 pub(super) fn parameters(of: &Parameters) -> String {
-    let Parameters { contenders, clients, name, machine } = of;
-    format!("contenders={contenders} clients={clients} name={name} machine={machine}")
+    of.pairs().into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -174,6 +181,8 @@ mod tests {
         assert_eq!(breaches("redis.contended.per_second>=5001").len(), 2, "each of its parameters");
         assert_eq!(breaches("redis.contended[clients=own,contenders=8].per_second>5000").len(), 1);
         assert!(breaches("redis.contended[contenders=8].per_second>=5000").is_empty());
+        assert!(breaches("redis.contended[local_queue=on,processes=1].per_second>=5000").is_empty());
+        assert!(breaches("redis.contended[processes=8].per_second>=1")[0].ends_with("it was not measured"));
     }
 
     #[test]
