@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::front::{Core, Events, Keeper, LocalQueue, Releases, Watchdog};
-use crate::{Capabilities, Clock, DistributedLock, Drift, Error, LivenessKind, Locker, Observer, Options, Result};
+use crate::{
+    Capabilities, CircuitBreaker, Clock, DistributedLock, Drift, Error, LivenessKind, Locker, Observer, Options, Result,
+};
 
 /// Options of a [`Locker`].
 #[derive(Debug, Clone)]
@@ -22,6 +24,7 @@ pub struct LockerBuilder {
     local_queue: bool,
     label: Option<Arc<str>>,
     observers: Vec<Arc<dyn Observer>>,
+    circuit_breaker: bool,
 }
 
 impl LockerBuilder {
@@ -38,6 +41,7 @@ impl LockerBuilder {
             local_queue: true,
             label: None,
             observers: Vec::new(),
+            circuit_breaker: false,
         }
     }
 
@@ -101,6 +105,15 @@ impl LockerBuilder {
         self
     }
 
+    /// Whether acquires fail at once while the service is out of reach, told by [`Event::CircuitOpened`](crate::Event::CircuitOpened): no.
+    /// After five in a row that could not reach it none is sent for a second, later for up to ten; then one is, and its answer
+    /// decides. For services that would otherwise spend the time of each request on an acquire that cannot succeed.
+    /// Renewals and releases are never held back.
+    pub const fn circuit_breaker(mut self, on: bool) -> Self {
+        self.circuit_breaker = on;
+        self
+    }
+
     /// What the backend promises: an observer may want to know of whom it is told.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
@@ -120,6 +133,7 @@ impl LockerBuilder {
         self.check_renewal(&capabilities)?;
         let core = Arc::new(Core {
             ttl: self.ttl.max(capabilities.ttl.min),
+            breaker: self.circuit_breaker.then(|| CircuitBreaker::new(self.clock.clone())),
             events: Events::new(capabilities.backend, self.observers),
             keeper: Keeper::start(&handle),
             queue: LocalQueue::default(),

@@ -108,6 +108,15 @@ pub enum Event {
         /// The lock.
         name: LockName,
     },
+    /// Too many acquires in a row could not reach the service: for a while none is sent. Told once, until it is closed again.
+    CircuitOpened {
+        /// How many failed in a row.
+        failures: u32,
+        /// For how long at first.
+        pause: Duration,
+    },
+    /// Acquires are sent again.
+    CircuitClosed,
     /// A register refused a write whose token was too old; told by an [`ObservedRegister`](crate::ObservedRegister).
     Rejected {
         /// The register.

@@ -3,6 +3,7 @@
 //! [`DistributedLock`] is for authors of backends: six short methods. [`Locker`] is for everybody else.
 
 mod attempt;
+mod breaker;
 mod builder;
 mod capabilities;
 mod claim;
@@ -31,6 +32,7 @@ mod url;
 
 pub use async_trait::async_trait;
 pub use attempt::{Attempt, Grant, Holder, Liveness, Release, Renewal, Wake};
+pub use breaker::{CircuitBreaker, CircuitChange, CircuitOpen};
 pub use builder::LockerBuilder;
 pub use capabilities::{Capabilities, Fencing, LivenessKind, Queueing, TtlRange, Waking};
 pub use claim::{Claim, IfBusy, Kind, Renew};

@@ -1,6 +1,7 @@
 //! A fenced register whose refusals are told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -41,5 +42,13 @@ impl FencedRegister for ObservedRegister {
             self.observer.on_event(&Event::Rejected { name: name.clone(), token, stored });
         }
         written
+    }
+
+    fn tells_age(&self) -> bool {
+        self.register.tells_age()
+    }
+
+    async fn age(&self, name: &LockName) -> Result<Option<Duration>> {
+        self.register.age(name).await
     }
 }

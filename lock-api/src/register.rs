@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -77,6 +78,25 @@ pub trait FencedRegister: fmt::Debug + Send + Sync + 'static {
     /// # Cancel safety
     /// Dropped before its end it may land or not, as one of unknown outcome.
     async fn write(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write>;
+
+    /// Whether [`FencedRegister::age`] tells anything: not unless the register says so.
+    fn tells_age(&self) -> bool {
+        false
+    }
+
+    /// How long ago the value of a name was last written, by the clock of the server alone, to the millisecond; zero where
+    /// that clock was set back meanwhile. `None` for a name that was never written, and where
+    /// [`FencedRegister::tells_age`] is false.
+    ///
+    /// # Errors
+    /// What the server or the network did.
+    ///
+    /// # Cancel safety
+    /// May be dropped at any await; it changes no value.
+    async fn age(&self, name: &LockName) -> Result<Option<Duration>> {
+        let _ = name;
+        Ok(None)
+    }
 }
 
 /// What a register holds under a name.
@@ -218,6 +238,14 @@ impl<T: FencedRegister + ?Sized> FencedRegister for Arc<T> {
 
     async fn write(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write> {
         (**self).write(name, value, token, expected).await
+    }
+
+    fn tells_age(&self) -> bool {
+        (**self).tells_age()
+    }
+
+    async fn age(&self, name: &LockName) -> Result<Option<Duration>> {
+        (**self).age(name).await
     }
 }
 

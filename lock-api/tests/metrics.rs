@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard_api::metrics::{BUCKETS, Groups, Metrics};
-use lockyard_api::{Clock, FencedRegister, LockName, Locker, Namespace, ObservedRegister, Release, Version};
+use lockyard_api::{
+    Clock, ErrorKind, FencedRegister, LockName, Locker, Namespace, ObservedRegister, Outcome, Release, Version,
+};
 use lockyard_memory::{MemoryOptions, MemoryServer};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
@@ -75,6 +77,7 @@ fn all_series_are_there_from_the_start() {
     assert_eq!(value(&text, r#"lockyard_renewal_remaining_ratio_count{backend="memory"}"#), 0.0);
     assert_eq!(default(&text, "lockyard_fencing_rejections_total"), 0.0);
     assert_eq!(value(&text, r#"lockyard_backend_errors_total{backend="memory",kind="unreachable"}"#), 0.0);
+    assert_eq!(value(&text, r#"lockyard_circuit_state{backend="memory"}"#), 0.0);
     for bound in ["0.0005", "60", "+Inf"] {
         let labels = format!(r#"{{backend="memory",group="default",outcome="acquired",le="{bound}"}}"#);
         assert_eq!(value(&text, &format!("lockyard_acquire_duration_seconds_bucket{labels}")), 0.0);
@@ -190,4 +193,45 @@ fn a_write_that_fencing_refuses_is_counted() {
         let _ = register.write(&name, b"late", old, Version::ABSENT).await.expect("refused");
     });
     assert_eq!(default(&text, "lockyard_fencing_rejections_total"), 1.0);
+}
+
+/// A service out of reach: acquires fail at once after a few, until it answers again.
+#[test]
+fn a_circuit_breaker_holds_acquires_back_and_says_so() {
+    const CIRCUIT: &str = r#"lockyard_circuit_state{backend="memory"}"#;
+    let recorder = recorder();
+    let page = recorder.handle();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let work = async {
+        let server = MemoryServer::new(MemoryOptions::default().op_timeout(Duration::from_millis(20)));
+        let lock = server.connect(Namespace::default());
+        let metrics = Metrics::new("memory", Groups::one());
+        let locks = Locker::builder(lock.clone()).observer(metrics).circuit_breaker(true).build().expect("a locker");
+        lock.link().silence();
+        // Each its own: a name whose claim is still being undone is busy, without a request.
+        for number in 0..5 {
+            locks.try_acquire(format!("early-{number}")).await.expect_err("no answer");
+        }
+        assert_eq!(value(&page.render(), CIRCUIT), 1.0);
+        let error = locks.acquire("job").await.expect_err("it is not sent");
+        assert!(error.to_string().contains("5 acquires in a row"), "{error}");
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unreachable, Outcome::NotApplied));
+        lock.link().heal();
+        let free = async {
+            while locks.try_acquire("job").await.map(drop).is_err() {
+                locks.clock().sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), free).await.expect("it is closed again");
+        assert_eq!(value(&page.render(), CIRCUIT), 0.0);
+        // One that is open goes with its locker.
+        lock.link().silence();
+        for number in 0..5 {
+            locks.try_acquire(format!("late-{number}")).await.expect_err("no answer");
+        }
+        assert_eq!(value(&page.render(), CIRCUIT), 1.0);
+    };
+    metrics::with_local_recorder(&recorder, || runtime.block_on(work));
+    drop(runtime);
+    assert_eq!(value(&page.render(), CIRCUIT), 0.0);
 }

@@ -51,10 +51,17 @@ impl Acquire {
 
     /// Tries once. `None` when another holds the name.
     pub(crate) async fn once(&mut self) -> Result<Option<Guard>> {
+        if let Some(error) = self.core.refusal() {
+            self.give_up_with(&error);
+            return Err(self.explain(error));
+        }
         let result = match self.spans.as_ref().map(|spans| spans.acquire()) {
             None => self.try_once().await,
             Some(span) => Box::pin(self.try_once().instrument(span)).await,
         };
+        if self.attempts > 0 {
+            self.core.judge(result.as_ref().err());
+        }
         match &result {
             Ok(None) => {
                 let waited = self.end("contended");
@@ -68,10 +75,17 @@ impl Acquire {
 
     /// Waits until the name is granted or the time is over.
     pub(crate) async fn waiting(&mut self) -> Result<Guard> {
+        if let Some(error) = self.core.refusal() {
+            self.give_up_with(&error);
+            return Err(self.explain(error));
+        }
         let result = match self.spans.as_ref().map(|spans| spans.acquire()) {
             None => self.wait_for_it().await,
             Some(span) => Box::pin(self.wait_for_it().instrument(span)).await,
         };
+        if self.attempts > 0 {
+            self.core.judge(result.as_ref().err());
+        }
         match &result {
             Err(error) if error.kind() == ErrorKind::Timeout => {
                 let waited = self.end("timeout");

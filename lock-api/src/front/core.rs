@@ -16,7 +16,9 @@ use super::turn::Turn;
 use super::watchdog::Watchdog;
 use super::write::Write;
 use crate::loss::LossListener;
-use crate::{Capabilities, Clock, DistributedLock, Drift, Error, ErrorKind, LostReason, Moment, Result};
+use crate::{
+    Capabilities, CircuitBreaker, Clock, DistributedLock, Drift, Error, ErrorKind, LostReason, Moment, Result,
+};
 
 /// The parts of the front end, each of one purpose.
 pub(crate) struct Core {
@@ -35,6 +37,8 @@ pub(crate) struct Core {
     pub(crate) watchdog: Watchdog,
     pub(crate) releases: Releases,
     pub(crate) events: Events,
+    /// Where the user wants one.
+    pub(crate) breaker: Option<CircuitBreaker>,
     pub(crate) closed: AtomicBool,
 }
 

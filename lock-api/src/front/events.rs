@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hold::{Held, Hold};
-use crate::{Claim, Clock, Error, ErrorKind, Event, FencingToken, LockName, LostReason, Observer, Operation, Release};
+use crate::{
+    CircuitChange, Claim, Clock, Error, ErrorKind, Event, FencingToken, LockName, LostReason, Observer, Operation,
+    Release,
+};
 
 /// Where the front end says what happens.
 #[derive(Clone, Debug)]
@@ -104,6 +107,21 @@ impl Events {
     pub(crate) fn released(&self, claim: &Claim, release: Release) {
         tracing::debug!(lock.name = %claim.name, lock.backend = self.backend, ?release, "released");
         self.tell(|| Event::Released { name: claim.name.clone(), release });
+    }
+
+    pub(crate) fn circuit(&self, change: CircuitChange) {
+        match change {
+            CircuitChange::Opened { failures, pause } => {
+                let pause_seconds = pause.as_secs_f64();
+                tracing::error!(lock.backend = self.backend, failures, pause_seconds, "no acquire is sent for a while");
+                self.tell(|| Event::CircuitOpened { failures, pause });
+            }
+            CircuitChange::Closed => {
+                tracing::info!(lock.backend = self.backend, "the lock service answers again");
+                self.tell(|| Event::CircuitClosed);
+            }
+            CircuitChange::None | CircuitChange::StaysOpen { .. } => {}
+        }
     }
 
     /// What a claim that was never granted to anybody may have left on the server is gone.

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod backoff;
+mod circuit;
 mod core;
 mod events;
 pub(crate) mod hold;

@@ -8,6 +8,7 @@ mod names;
 mod series;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use groups::Groups;
 pub use names::BUCKETS;
@@ -33,6 +34,8 @@ use crate::{Event, Observer, Operation};
 pub struct Metrics {
     backend: BackendSeries,
     groups: groups::Registry,
+    /// How many breakers are open by what this observer was told.
+    open: AtomicU32,
 }
 
 impl Metrics {
@@ -40,7 +43,11 @@ impl Metrics {
     #[must_use]
     pub fn new(backend: &'static str, groups: Groups) -> Self {
         names::describe();
-        Self { backend: BackendSeries::new(backend), groups: groups::Registry::new(backend, groups) }
+        Self {
+            backend: BackendSeries::new(backend),
+            groups: groups::Registry::new(backend, groups),
+            open: AtomicU32::new(0),
+        }
     }
 
     fn acquire_ended(group: &GroupSeries, outcome: series::Outcome, seconds: f64) {
@@ -100,8 +107,23 @@ impl Observer for Metrics {
             }
             Event::Released { release, .. } => self.backend.released(*release).increment(1),
             Event::ReleaseAbandoned { .. } => {}
+            Event::CircuitOpened { .. } => {
+                self.open.fetch_add(1, Ordering::SeqCst);
+                self.backend.circuit.increment(1.0);
+            }
+            Event::CircuitClosed => {
+                self.open.fetch_sub(1, Ordering::SeqCst);
+                self.backend.circuit.decrement(1.0);
+            }
             Event::Rejected { name, .. } => self.groups.of(name, |group| group.rejections.increment(1)),
         }
+    }
+}
+
+impl Drop for Metrics {
+    /// A breaker that is gone is not open.
+    fn drop(&mut self) {
+        self.backend.circuit.decrement(f64::from(*self.open.get_mut()));
     }
 }
 

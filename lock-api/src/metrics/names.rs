@@ -12,6 +12,7 @@ pub(super) const REMAINING_RATIO: &str = "lockyard_renewal_remaining_ratio";
 pub(super) const LOST: &str = "lockyard_locks_lost_total";
 pub(super) const RELEASES: &str = "lockyard_releases_total";
 pub(super) const REJECTIONS: &str = "lockyard_fencing_rejections_total";
+pub(super) const CIRCUIT: &str = "lockyard_circuit_state";
 pub(super) const ERRORS: &str = "lockyard_backend_errors_total";
 
 /// The upper bounds of each histogram, for the exporter: from half a millisecond to a minute for an acquire, from 10 ms to
@@ -36,5 +37,6 @@ pub(super) fn describe() {
     describe_counter!(LOST, "Holds that were lost before they were released");
     describe_counter!(RELEASES, "Releases of holds by what the server said; one that failed is sent again");
     describe_counter!(REJECTIONS, "Writes that a fenced register refused for their old token");
+    describe_gauge!(CIRCUIT, "Circuit breakers that are open now; 0: attempts are made");
     describe_counter!(ERRORS, "Operations that failed, also those that were tried again");
 }

@@ -73,6 +73,8 @@ pub(super) struct BackendSeries {
     released: Counter,
     not_held: Counter,
     pub(super) releases_failed: Counter,
+    /// Several lockers may share it: how many of their breakers are open.
+    pub(super) circuit: Gauge,
     errors: Vec<(ErrorKind, Counter)>,
 }
 
@@ -81,7 +83,10 @@ impl BackendSeries {
         let outcome =
             |name: &'static str, outcome: &'static str| counter!(name, "backend" => backend, "outcome" => outcome);
         let error = |kind: ErrorKind| counter!(names::ERRORS, "backend" => backend, "kind" => kind.as_str());
+        let circuit = gauge!(names::CIRCUIT, "backend" => backend);
+        circuit.increment(0.0);
         Self {
+            circuit,
             renewals_renewed: outcome(names::RENEWALS, "renewed"),
             renewals_lost: outcome(names::RENEWALS, "lost"),
             renewals_unknown: outcome(names::RENEWALS, "unknown"),
