@@ -40,6 +40,7 @@ mod row;
 mod schema;
 mod sentence;
 mod session;
+mod spares;
 pub mod statements;
 #[cfg(feature = "testing")]
 pub mod testing;

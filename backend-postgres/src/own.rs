@@ -23,6 +23,7 @@ use crate::locking::Locking;
 use crate::opener::{Opener, Purpose};
 use crate::registry::{Held, Wanted};
 use crate::session::LockSession;
+use crate::spares::Spares;
 use crate::statements::IS_WAITING;
 use crate::waiter::{Stage, Waiter};
 use crate::waiting::{Tools, give_back, try_once, wait_in_queue};
@@ -35,9 +36,7 @@ pub(crate) struct Own {
     heartbeat: Heartbeat,
     crowd: Crowd,
     clock: Clock,
-    /// Sessions kept for the next claim.
-    spares: Mutex<Vec<Arc<LockSession>>>,
-    most_spares: usize,
+    spares: Spares,
     wait_slice: Duration,
     op_timeout: Duration,
     runtime: Handle,
@@ -58,8 +57,7 @@ impl Own {
             heartbeat,
             crowd: Crowd::default(),
             clock: config.options.clock.clone(),
-            spares: Mutex::default(),
-            most_spares,
+            spares: Spares::new(most_spares),
             wait_slice: config.wait_slice,
             op_timeout: config.options.op_timeout,
             runtime: Handle::current(),
@@ -72,10 +70,6 @@ impl Own {
 
     fn claims(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Waiter>>> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn spares(&self) -> MutexGuard<'_, Vec<Arc<LockSession>>> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn find(&self, owner: Owner) -> Option<Arc<Waiter>> {
@@ -102,7 +96,7 @@ impl Own {
     /// Opens a spare session.
     pub(crate) async fn warm(&self, class: Duration) -> Result<()> {
         let session = self.open(class, &[], false).await?;
-        self.spares().push(session);
+        self.spares.add(session);
         Ok(())
     }
 
@@ -188,7 +182,7 @@ impl Own {
     }
 
     async fn session(&self, class: Duration, locking: &Locking, fixed: bool) -> Result<Arc<LockSession>> {
-        if !fixed && let Some(session) = self.take_spare(class) {
+        if !fixed && let Some(session) = self.spares.take(class) {
             return Ok(session);
         }
         self.open(class, &locking.prepared(), fixed).await
@@ -201,13 +195,6 @@ impl Own {
         Ok(session)
     }
 
-    fn take_spare(&self, class: Duration) -> Option<Arc<LockSession>> {
-        let mut spares = self.spares();
-        spares.retain(|session| !session.is_over() && !session.is_retiring());
-        let at = spares.iter().rposition(|session| session.class == class)?;
-        Some(spares.swap_remove(at))
-    }
-
     /// Keeps a session whose claim is over, and on which nothing was ever cancelled.
     fn recycle(&self, waiter: &Waiter) {
         let session = &waiter.session;
@@ -215,14 +202,7 @@ impl Own {
             session.close();
             return;
         }
-        let mut spares = self.spares();
-        if spares.len() >= self.most_spares
-            && let Some(other) = spares.first().map(Arc::clone)
-        {
-            spares.remove(0);
-            other.close();
-        }
-        spares.push(Arc::clone(session));
+        self.spares.keep(session);
     }
 
     /// The answer to a repeated attempt. `None`: the claim has nothing any more and may try anew.
@@ -317,9 +297,6 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        for spare in self.spares().drain(..) {
-            spare.close();
-        }
         for waiter in self.claims().values() {
             waiter.give_up();
             waiter.session.close();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockyard_api::{
     Error, ErrorKind, Fenced, FencedRegister, FencingToken, LockName, Operation, Result, Version, Write, async_trait,
@@ -31,6 +32,7 @@ struct Inner {
     shown: String,
     read: Arc<str>,
     write: Arc<str>,
+    age: Arc<str>,
 }
 
 impl PostgresRegister {
@@ -63,7 +65,13 @@ impl PostgresRegister {
                  LEFT JOIN {schema}.register r ON r.namespace = $1 AND r.name = $2",
                 )
                 .into(),
-            write: schema.fill("SELECT outcome, number FROM {schema}.write_register_1($1, $2, $3, $4, $5)").into(),
+            age: schema
+                .fill(
+                    "SELECT (extract(epoch FROM clock_timestamp() - r.written_at) * 1000)::bigint FROM (SELECT) one \
+                 LEFT JOIN {schema}.register r ON r.namespace = $1 AND r.name = $2",
+                )
+                .into(),
+            write: schema.fill("SELECT outcome, number FROM {schema}.write_register_2($1, $2, $3, $4, $5)").into(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -81,6 +89,14 @@ impl PostgresRegister {
             }
             _ => Ok(Fenced::absent()),
         }
+    }
+
+    async fn aged(&self, name: &LockName) -> Result<Option<Duration>> {
+        let sentence = Sentence { sql: Arc::clone(&self.inner.age), values: self.about(name) };
+        let row = self.inner.lines.run(&sentence, OnBreak::Repeat, "reading a register").await?.row;
+        // Less than none: the clock was set back.
+        let millis = column::<Option<i64>>(&row, 0)?.map(|millis| u64::try_from(millis).unwrap_or(0));
+        Ok(millis.map(Duration::from_millis))
     }
 
     async fn written(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write> {
@@ -106,6 +122,14 @@ impl FencedRegister for PostgresRegister {
     async fn write(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write> {
         let written = self.written(name, value, token, expected).await;
         written.map_err(|error| error.with_operation(Operation::Write).with_name(name))
+    }
+
+    fn tells_age(&self) -> bool {
+        true
+    }
+
+    async fn age(&self, name: &LockName) -> Result<Option<Duration>> {
+        self.aged(name).await.map_err(|error| error.with_operation(Operation::Read).with_name(name))
     }
 }
 

@@ -43,7 +43,7 @@ impl Schema {
 
     /// Creates what registers need unless it is there.
     pub(crate) async fn create_register(&self, control: &Control) -> Result<()> {
-        self.create_unless(control, &["token", "register", "write_register_1"]).await
+        self.create_unless(control, &["token", "register", "write_register_2"]).await
     }
 
     /// Looked at first: a user without the right to create may use what its owner created.

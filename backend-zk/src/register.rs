@@ -118,6 +118,21 @@ impl Inner {
         Ok(found)
     }
 
+    /// By the leader's clock, which stamps every write. It cannot be asked for the time, so the directory of the registers,
+    /// whose data nobody uses, is written: its stamp is now.
+    async fn age(&self, client: &Client, name: &LockName) -> Result<Option<Duration>> {
+        let (path, directory) = (self.base.register(name), self.base.registers());
+        let failed = |error| error::of_driver(error, &format!("asking for the age of {path}"));
+        let now = match client.set_data(&directory, &[], None).await {
+            Ok(stat) => stat.mtime,
+            Err(Driver::NoNode) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        // Read after a write of this session, by which its server has caught up with the leader.
+        let Some(stat) = client.check_stat(&path).await.map_err(failed)? else { return Ok(None) };
+        Ok(Some(Duration::from_millis(u64::try_from(now.saturating_sub(stat.mtime)).unwrap_or(0))))
+    }
+
     async fn write(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write> {
         let client = self.live().await?;
         // A version that is not there has no token, and the token of the others has to be known.
@@ -216,6 +231,16 @@ impl FencedRegister for ZkRegister {
             self.inner.timely("writing a register", self.inner.write(name, value, token, expected)).await
         };
         written.await.map_err(|error| error.with_operation(Operation::Write).with_name(name))
+    }
+
+    fn tells_age(&self) -> bool {
+        true
+    }
+
+    async fn age(&self, name: &LockName) -> Result<Option<Duration>> {
+        let inner = &*self.inner;
+        let aged = inner.timely("asking for an age", async { inner.age(&inner.live().await?, name).await });
+        aged.await.map_err(|error| error.with_operation(Operation::Read).with_name(name))
     }
 }
 

@@ -54,12 +54,13 @@ CREATE TABLE IF NOT EXISTS {schema}.register (
     version bigint NOT NULL,
     PRIMARY KEY (namespace, name)
 );
+ALTER TABLE {schema}.register ADD COLUMN IF NOT EXISTS written_at timestamptz;
 
 -- Writes a register, unless the token is less than the stored one or the version is not the expected one (0: no row).
 --
 -- outcome: 0 written, and the number is the new version; 1 stale, and it is the stored token; 2 conflict, and it is the
 -- stored version. The row is locked before it is judged: what is told is what is stored.
-CREATE OR REPLACE FUNCTION {schema}.write_register_1(
+CREATE OR REPLACE FUNCTION {schema}.write_register_2(
     a_namespace text, a_name text, a_value bytea, a_token bigint, a_expected bigint, OUT outcome integer, OUT number bigint
 ) LANGUAGE plpgsql AS $lockyard$
 DECLARE
@@ -74,8 +75,8 @@ BEGIN
             number := 0;
             RETURN;
         END IF;
-        INSERT INTO {schema}.register (namespace, name, value, token, version)
-            VALUES (a_namespace, a_name, a_value, a_token, {token})
+        INSERT INTO {schema}.register (namespace, name, value, token, version, written_at)
+            VALUES (a_namespace, a_name, a_value, a_token, {token}, clock_timestamp())
             ON CONFLICT DO NOTHING RETURNING version INTO number;
         IF FOUND THEN
             outcome := 0;
@@ -91,7 +92,8 @@ BEGIN
         number := stored.version;
     ELSE
         outcome := 0;
-        UPDATE {schema}.register r SET value = a_value, token = a_token, version = {token}
+        UPDATE {schema}.register r
+            SET value = a_value, token = a_token, version = {token}, written_at = clock_timestamp()
             WHERE r.namespace = a_namespace AND r.name = a_name RETURNING r.version INTO number;
     END IF;
 END $lockyard$;
