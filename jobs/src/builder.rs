@@ -98,9 +98,9 @@ impl JobBuilder {
     /// How long the job stays closed from the start of a run, however short the run: not at all. It spaces runs out; that a
     /// slot is started once needs no help of it.
     ///
-    /// By the server's clock on Redis, on the lease table of Postgres, on etcd (whole seconds, as its leases are), and in memory: by
-    /// a marker that stands there whatever becomes of this replica. On the other backends, and for times that the backend has no
-    /// lease of, by a record of the time and the clocks of the hosts: as exact as these agree.
+    /// By the server's clock on Redis, Postgres, ZooKeeper, etcd (whole seconds, up to 5 minutes, as its leases are) and in memory:
+    /// by a marker that stands there whatever becomes of this replica. On files, and for other times on etcd, by a record of the
+    /// time and the clocks of the hosts: as exact as these agree.
     pub const fn at_least_for(mut self, time: Duration) -> Self {
         self.at_least_for = Some(time);
         self

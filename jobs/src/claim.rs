@@ -43,6 +43,10 @@ pub(crate) enum Closing {
 }
 
 impl Claimed {
+    pub(crate) const fn token(&self) -> FencingToken {
+        self.token
+    }
+
     pub(crate) fn facts(&self, shard: Option<u32>) -> Facts {
         Facts {
             scheduled_at: self.run.slot,

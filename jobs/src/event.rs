@@ -65,18 +65,44 @@ pub enum JobEvent {
     },
     /// Too many attempts have failed: no more are made for a while.
     BreakerOpened {
+        /// Why they failed.
+        cause: BreakerCause,
         /// How many failed in a row.
         failures: u32,
-        /// For how long.
+        /// For how long at first.
         pause: Duration,
     },
-    /// The service answers again.
-    BreakerClosed,
+    /// The service answers again, or the lock was free.
+    BreakerClosed {
+        /// Why they failed before.
+        cause: BreakerCause,
+    },
     /// A tick came to no outcome.
     Errored {
         /// What went wrong.
         error: String,
     },
+}
+
+/// Why a breaker has opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BreakerCause {
+    /// The lock service did not answer: ticks end with [`JobError::BreakerOpen`](crate::JobError::BreakerOpen) meanwhile.
+    Unreachable,
+    /// Another held the lock at each retry ([`OnConflict::Retry`](crate::OnConflict::Retry)): the next ones wait longer.
+    Held,
+}
+
+impl BreakerCause {
+    /// The cause as one word, for logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Held => "held",
+        }
+    }
 }
 
 /// Is told of every [`JobEvent`], with the name of the job. Called in place: be quick, and never block.
@@ -121,15 +147,19 @@ impl Events {
             JobEvent::NotRecorded { slot, error } => {
                 tracing::error!(job.name = job, job.slot = %slot, error, "the end of the run could not be written down");
             }
-            JobEvent::BreakerOpened { failures, pause } => {
+            JobEvent::BreakerOpened { cause, failures, pause } => {
+                let (cause, pause_seconds) = (cause.as_str(), pause.as_secs_f64());
                 tracing::error!(
                     job.name = job,
+                    job.cause = cause,
                     failures,
-                    pause_seconds = pause.as_secs_f64(),
+                    pause_seconds,
                     "no more attempts for a while"
                 );
             }
-            JobEvent::BreakerClosed => tracing::info!(job.name = job, "the lock service answers again"),
+            JobEvent::BreakerClosed { cause } => {
+                tracing::info!(job.name = job, job.cause = cause.as_str(), "attempts are made again");
+            }
             JobEvent::Errored { error } => tracing::warn!(job.name = job, error, "tick failed"),
         }
         for observer in &self.observers {

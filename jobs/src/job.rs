@@ -1,20 +1,18 @@
 //! The job.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard_api::{FencedRegister, Locker};
+use lockyard_api::{CircuitBreaker, FencedRegister, Locker};
 use tokio::sync::{OnceCell, watch};
 
-use crate::breaker::Breaker;
 use crate::builder::Settings;
 use crate::catalogue::Enrolment;
 use crate::decide::{Rules, Wanted};
 use crate::event::JobEvent;
 use crate::lane::Lane;
-use crate::{Invalid, JobBuilder, JobControl, Outcome, Result, RunContext, Skipped, Ticks, WallTime, slot};
+use crate::{Invalid, JobBuilder, JobControl, Outcome, Result, RunWork, Skipped, Ticks, WallTime, slot};
 
 /// A job: at most one run at a time while the lease holds, at most one start per scheduled slot. The job must still be
 /// idempotent: a run can be cut short by a crash, and a replica that was paused can act late (give the fencing token to
@@ -52,7 +50,8 @@ pub(crate) struct Inner {
     pub(crate) name: String,
     pub(crate) settings: Settings,
     pub(crate) locks: Locker,
-    pub(crate) breaker: Breaker,
+    /// Around requests to a service that may not answer.
+    pub(crate) breaker: CircuitBreaker,
     pub(crate) enrolment: Enrolment,
     pub(crate) enrolled: OnceCell<()>,
     lanes: Vec<Lane>,
@@ -78,7 +77,7 @@ impl Job {
         let inner = Inner {
             enrolment: Enrolment::new(&builder.schedule, builder.shards, Arc::clone(&builder.register), clock.clone()),
             enrolled: OnceCell::new(),
-            breaker: Breaker::new(clock),
+            breaker: CircuitBreaker::new(clock),
             sharded: builder.shards.is_some(),
             name: builder.name,
             locks: builder.locks,
@@ -136,13 +135,11 @@ impl Job {
     /// # Cancel safety
     /// Dropped before the claim it leaves nothing but perhaps a used slot; dropped during the run it drops the job, gives
     /// the lock back in the background, and the next run reports a crash.
-    pub async fn run_tick<T, E, F, W>(&self, at: impl Into<WallTime> + Send, work: F) -> Result<Outcome<T, E>>
-    where
-        F: FnOnce(RunContext) -> W + Send,
-        W: Future<Output = Result<T, E>> + Send,
-        T: Send,
-        E: fmt::Display + Send,
-    {
+    pub async fn run_tick<W: RunWork>(
+        &self,
+        at: impl Into<WallTime> + Send,
+        work: W,
+    ) -> Result<Outcome<W::Value, W::Error>> {
         if self.inner.sharded {
             let cure = "call run_shard for each of its shards, or let a Scheduler do so";
             return Err(Invalid::new(self.name(), "shards", "run_tick runs no job with shards", cure).into());
@@ -157,18 +154,12 @@ impl Job {
     ///
     /// # Cancel safety
     /// As [`Job::run_tick`].
-    pub async fn run_shard<T, E, F, W>(
+    pub async fn run_shard<W: RunWork>(
         &self,
         shard: u32,
         at: impl Into<WallTime> + Send,
-        work: F,
-    ) -> Result<Outcome<T, E>>
-    where
-        F: FnOnce(RunContext) -> W + Send,
-        W: Future<Output = Result<T, E>> + Send,
-        T: Send,
-        E: fmt::Display + Send,
-    {
+        work: W,
+    ) -> Result<Outcome<W::Value, W::Error>> {
         self.tick(shard, Asked::Slot(at.into()), never(), work).await
     }
 
@@ -180,29 +171,17 @@ impl Job {
     ///
     /// # Cancel safety
     /// As [`Job::run_tick`].
-    pub async fn run_triggered<T, E, F, W>(&self, shard: u32, work: F) -> Result<Outcome<T, E>>
-    where
-        F: FnOnce(RunContext) -> W + Send,
-        W: Future<Output = Result<T, E>> + Send,
-        T: Send,
-        E: fmt::Display + Send,
-    {
+    pub async fn run_triggered<W: RunWork>(&self, shard: u32, work: W) -> Result<Outcome<W::Value, W::Error>> {
         self.tick(shard, Asked::Trigger, never(), work).await
     }
 
-    pub(crate) async fn tick<T, E, F, W>(
+    pub(crate) async fn tick<W: RunWork>(
         &self,
         shard: u32,
         asked: Asked,
         stop: watch::Receiver<bool>,
-        work: F,
-    ) -> Result<Outcome<T, E>>
-    where
-        F: FnOnce(RunContext) -> W + Send,
-        W: Future<Output = Result<T, E>> + Send,
-        T: Send,
-        E: fmt::Display + Send,
-    {
+        work: W,
+    ) -> Result<Outcome<W::Value, W::Error>> {
         let (lane, called) = (self.lane(shard)?, self.inner.now());
         let (slot, wanted) = match asked {
             Asked::Trigger => (called, Wanted::Trigger),

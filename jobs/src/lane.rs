@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockyard_api::{Error, ErrorKind, Guard, LockName};
+use lockyard_api::{CircuitBreaker, CircuitChange, Error, ErrorKind, Guard, LockName};
 
-use crate::breaker::Change;
-use crate::event::JobEvent;
+use crate::event::{BreakerCause, JobEvent};
 use crate::job::Inner;
 use crate::least::Marker;
 use crate::ledger::Ledger;
@@ -19,16 +18,19 @@ pub(crate) struct Lane {
     pub(crate) lock: LockName,
     pub(crate) ledger: Ledger,
     pub(crate) marker: Option<Marker>,
+    /// Around repeated attempts at a lock that is held.
+    crowd: CircuitBreaker,
 }
 
 impl Lane {
     pub(crate) fn new(job: &JobBuilder, at_least: Option<Duration>, shard: Option<u32>) -> Result<Self, Error> {
         let lock = names::lane(&job.name, shard)?;
         let closed = names::marker(&job.name, shard)?;
-        let marker = at_least.and_then(|time| Marker::new(&job.locks, closed, time));
+        let marker = at_least.and_then(|time| Marker::new(&job.locks, &job.register, closed, time));
         let register = Arc::clone(&job.register);
-        let ledger = Ledger::new(register, job.locks.clock().clone(), &job.name, lock.clone());
-        Ok(Self { shard, lock, ledger, marker })
+        let clock = job.locks.clock();
+        let ledger = Ledger::new(register, clock.clone(), &job.name, lock.clone());
+        Ok(Self { shard, lock, ledger, marker, crowd: CircuitBreaker::new(clock.clone()) })
     }
 }
 
@@ -46,38 +48,59 @@ impl Inner {
 
     /// Takes the lock of the lane, as far as the policy goes.
     pub(crate) async fn take(&self, lane: &Lane) -> Result<Taken> {
-        let OnConflict::Retry(backoff) = self.settings.on_conflict else { return self.try_lane(lane).await };
-        let mut taken = self.try_lane(lane).await?;
+        let OnConflict::Retry(backoff) = self.settings.on_conflict else { return self.try_lane(lane, true).await };
+        let mut taken = self.try_patiently(lane, backoff.attempts <= 1).await?;
         for attempt in 2..=backoff.attempts {
             if matches!(taken, Taken::Guard(_)) {
                 break;
             }
             self.locks.clock().sleep(backoff.bound(attempt).mul_f64(fastrand::f64())).await;
-            taken = self.try_lane(lane).await?;
+            taken = self.try_patiently(lane, attempt == backoff.attempts).await?;
         }
         Ok(taken)
     }
 
+    /// Tries once, when the breaker lets it: of many that retry each slows down, so that they do not storm the service
+    /// together. No attempt is taken from the policy. Who holds it is asked for at the last one alone.
+    async fn try_patiently(&self, lane: &Lane, last: bool) -> Result<Taken> {
+        while let Err(open) = lane.crowd.enter() {
+            self.locks.clock().sleep(open.retry_in).await;
+        }
+        let taken = self.try_lane(lane, last).await?;
+        let change = match &taken {
+            Taken::Guard(_) => lane.crowd.succeeded(),
+            Taken::Held(_) => lane.crowd.failed(),
+        };
+        self.tell_of(change, BreakerCause::Held);
+        Ok(taken)
+    }
+
+    fn tell_of(&self, change: CircuitChange, cause: BreakerCause) {
+        match change {
+            CircuitChange::Opened { failures, pause } => {
+                self.tell(&JobEvent::BreakerOpened { cause, failures, pause });
+            }
+            CircuitChange::Closed => self.tell(&JobEvent::BreakerClosed { cause }),
+            _ => {}
+        }
+    }
+
     /// Tries once, or waits where that is the policy. That the lock is busy is believed only when the service tells of a
-    /// holder: to this process it is busy too while an earlier claim of its own is still being undone.
-    async fn try_lane(&self, lane: &Lane) -> Result<Taken> {
+    /// holder, where it is asked (`asks`): to this process it is busy too while an earlier claim of its own is still being undone.
+    async fn try_lane(&self, lane: &Lane, asks: bool) -> Result<Taken> {
         for _ in 0..Self::TRIES {
             let breaker = self.breaker.enter();
-            breaker.map_err(|(failures, retry_in)| JobError::BreakerOpen {
+            breaker.map_err(|open| JobError::BreakerOpen {
                 job: self.name.clone(),
-                failures,
-                retry_in,
+                failures: open.failures,
+                retry_in: open.retry_in,
             })?;
-            let tried = self.request(lane).await;
+            let tried = self.request(lane, asks).await;
             let (change, taken) = match tried {
-                Ok(taken) => (self.breaker.answered(), Ok(taken)),
+                Ok(taken) => (self.breaker.succeeded(), Ok(taken)),
                 Err(error) => (self.breaker.failed(), Err(JobError::lock(&self.name, error))),
             };
-            match change {
-                Change::None => {}
-                Change::Opened { failures, pause } => self.tell(&JobEvent::BreakerOpened { failures, pause }),
-                Change::Closed => self.tell(&JobEvent::BreakerClosed),
-            }
+            self.tell_of(change, BreakerCause::Unreachable);
             if let Some(taken) = taken? {
                 return Ok(taken);
             }
@@ -87,7 +110,7 @@ impl Inner {
     }
 
     /// One request. `None` when the lock was busy and nobody holds it by now.
-    async fn request(&self, lane: &Lane) -> lockyard_api::Result<Option<Taken>> {
+    async fn request(&self, lane: &Lane, asks: bool) -> lockyard_api::Result<Option<Taken>> {
         let request = self.locks.lock(lane.lock.as_str()).ttl(self.settings.ttl).label(&*self.settings.holder);
         let guard = match self.settings.on_conflict {
             OnConflict::Wait(most) => match request.wait(most).acquire().await {
@@ -98,6 +121,9 @@ impl Inner {
         };
         if let Some(guard) = guard {
             return Ok(Some(Taken::Guard(guard)));
+        }
+        if !asks {
+            return Ok(Some(Taken::Held(Skipped::Held { holder: None, since: None })));
         }
         let Some(found) = self.locks.inspect(lane.lock.as_str()).await? else { return Ok(None) };
         let since = found.held_for;

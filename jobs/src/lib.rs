@@ -9,7 +9,6 @@
 //! [`Job`] runs one tick, for who has timers already; [`Scheduler`] runs jobs by their schedules; [`Shards`] spreads fixed
 //! items over the replicas that live; [`Slots`] claims slots under a lock of its caller; [`JobControl`] pauses, resumes and triggers by hand.
 
-mod breaker;
 mod builder;
 mod catalogue;
 mod claim;
@@ -20,6 +19,7 @@ mod document;
 mod error;
 mod event;
 mod hash;
+mod item;
 mod job;
 mod lane;
 mod least;
@@ -31,6 +31,7 @@ mod names;
 mod outcome;
 mod pacer;
 mod policy;
+mod rank;
 mod record;
 mod run;
 mod schedule;
@@ -42,20 +43,23 @@ mod supervise;
 mod ticks;
 mod validate;
 mod wall_time;
+mod work;
 
 pub use builder::JobBuilder;
 pub use catalogue::{Catalogue, Listed};
 pub use context::RunContext;
 pub use control::JobControl;
 pub use error::{Invalid, JobError, RecordError, Result};
-pub use event::{JobEvent, JobObserver};
+pub use event::{BreakerCause, JobEvent, JobObserver};
+pub use item::Item;
 pub use job::Job;
 pub use outcome::{Outcome, Skipped};
 pub use policy::{Backoff, Jitter, Misfire, OnConflict, OnCrash};
 pub use record::{Entry, Pause, Record, Run, Status, Trigger};
 pub use schedule::Schedule;
 pub use scheduler::Scheduler;
-pub use shards::{Item, Shards};
+pub use shards::Shards;
 pub use slots::{ClaimedSlot, SlotClaim, Slots};
 pub use ticks::Ticks;
 pub use wall_time::WallTime;
+pub use work::RunWork;

@@ -1,7 +1,7 @@
 //! Counts and times of jobs for the [`metrics`](https://docs.rs/metrics) facade; the feature `metrics`.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
@@ -15,6 +15,7 @@ const START_DELAY: &str = "lockyard_job_start_delay_seconds";
 const RUNNING: &str = "lockyard_job_running";
 const LAST_SUCCESS: &str = "lockyard_job_last_success_timestamp_seconds";
 const NEXT_RUN: &str = "lockyard_job_next_run_timestamp_seconds";
+const CIRCUIT: &str = "lockyard_circuit_state";
 const INTERVAL: &str = "lockyard_job_interval_seconds";
 
 /// What a tick, or a slot, can come to: the label `outcome`.
@@ -31,9 +32,10 @@ const OUTCOMES: [&str; 11] =
 /// use lockyard_jobs::{JobBuilder, Schedule};
 /// use lockyard_jobs::metrics::JobMetrics;
 ///
-/// fn nightly(builder: JobBuilder) -> Result<JobBuilder, lockyard_jobs::Invalid> {
+/// fn nightly(builder: JobBuilder, locks: &lockyard::Locker) -> Result<JobBuilder, lockyard_jobs::Invalid> {
 ///     let schedule = Schedule::cron("0 2 * * *");
-///     let metrics = JobMetrics::new("nightly", &schedule, lockyard_jobs::WallTime::from_millis(0))?;
+///     let now = lockyard_jobs::WallTime::now(locks.clock());
+///     let metrics = JobMetrics::new("nightly", &schedule, locks.capabilities().backend, now)?;
 ///     Ok(builder.schedule(schedule).observer(metrics))
 /// }
 /// ```
@@ -48,6 +50,10 @@ pub struct JobMetrics {
     next_run: Gauge,
     /// The latest slot heard of, in milliseconds.
     latest: AtomicU64,
+    /// Those of other jobs and lockers of this backend count in it too.
+    circuit: Gauge,
+    /// How many breakers of this job are open.
+    open: AtomicU32,
 }
 
 impl JobMetrics {
@@ -57,11 +63,12 @@ impl JobMetrics {
         (START_DELAY, &[0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0]),
     ];
 
-    /// The series of the job of this name and schedule, at 0.
+    /// The series of the job of this name and schedule, at 0. `backend` is that of its locks:
+    /// [`Capabilities::backend`](lockyard_api::Capabilities).
     ///
     /// # Errors
     /// As [`Schedule::ticks`].
-    pub fn new(job: &str, schedule: &Schedule, now: WallTime) -> Result<Self, Invalid> {
+    pub fn new(job: &str, schedule: &Schedule, backend: &'static str, now: WallTime) -> Result<Self, Invalid> {
         describe();
         let ticks = schedule.ticks(job, now)?;
         let name = || job.to_owned();
@@ -77,8 +84,11 @@ impl JobMetrics {
             last_success: gauge!(LAST_SUCCESS, "job_name" => name()),
             next_run: gauge!(NEXT_RUN, "job_name" => name()),
             latest: AtomicU64::new(now.as_millis()),
+            circuit: gauge!(CIRCUIT, "backend" => backend),
+            open: AtomicU32::new(0),
             ticks,
         };
+        metrics.circuit.increment(0.0);
         metrics.running.increment(0.0);
         metrics.last_success.increment(0.0);
         metrics.due_after(now);
@@ -121,7 +131,15 @@ impl JobObserver for JobMetrics {
             JobEvent::Missed { count, .. } => self.count("missed", *count),
             JobEvent::Crashed { .. } => self.count("crashed", 1),
             JobEvent::Errored { .. } => self.count("error", 1),
-            JobEvent::NotRecorded { .. } | JobEvent::BreakerOpened { .. } | JobEvent::BreakerClosed => {}
+            JobEvent::BreakerOpened { .. } => {
+                self.open.fetch_add(1, Ordering::SeqCst);
+                self.circuit.increment(1.0);
+            }
+            JobEvent::BreakerClosed { .. } => {
+                self.open.fetch_sub(1, Ordering::SeqCst);
+                self.circuit.decrement(1.0);
+            }
+            JobEvent::NotRecorded { .. } => {}
         }
     }
 }
@@ -132,6 +150,7 @@ fn seconds(time: WallTime) -> f64 {
 }
 
 fn describe() {
+    describe_gauge!(CIRCUIT, "Circuit breakers that are open now; 0: attempts are made");
     describe_counter!(RUNS, "Ticks of a job by what came of them, and slots that nobody has run");
     describe_histogram!(DURATION, Unit::Seconds, "From the start of a run to its end");
     describe_histogram!(START_DELAY, Unit::Seconds, "From the slot to the start of its run, by the clock of the host");
@@ -139,6 +158,13 @@ fn describe() {
     describe_gauge!(LAST_SUCCESS, Unit::Seconds, "When a run last ended well on this replica");
     describe_gauge!(NEXT_RUN, Unit::Seconds, "When the next slot is due");
     describe_gauge!(INTERVAL, Unit::Seconds, "The shortest time between two of the next slots");
+}
+
+impl Drop for JobMetrics {
+    /// A breaker that is gone is not open.
+    fn drop(&mut self) {
+        self.circuit.decrement(f64::from(*self.open.get_mut()));
+    }
 }
 
 impl fmt::Debug for JobMetrics {

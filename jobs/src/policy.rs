@@ -14,7 +14,8 @@ pub enum OnConflict {
     Skip,
     /// Wait for the lock, at most this long; the slot is looked at afterwards.
     Wait(Duration),
-    /// Try again after random times, a bounded number of times.
+    /// Try again after random times, a bounded number of times. After five attempts in a row that found the lock held, less
+    /// than 20 s apart, each further one waits for a second, later up to ten: so many replicas storm no service.
     Retry(Backoff),
 }
 

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::lane::{Lane, Taken};
 use crate::ledger::Ledger;
 use crate::record::Status;
 use crate::supervise::{End, Supervision};
-use crate::{Outcome, Record, Result, RunContext, WallTime};
+use crate::{Outcome, Record, Result, RunContext, RunWork, WallTime};
 
 type Panic = Box<dyn Any + Send>;
 
@@ -30,20 +29,14 @@ const DOUBT: Duration = Duration::from_millis(10);
 
 impl Inner {
     /// Takes the lock, claims the slot, runs the work, and gives the lock back.
-    pub(crate) async fn run<T, E, F, W>(
+    pub(crate) async fn run<W: RunWork>(
         &self,
         lane: &Lane,
         wanted: Wanted,
         called: WallTime,
         stop: watch::Receiver<bool>,
-        work: F,
-    ) -> Result<Outcome<T, E>>
-    where
-        F: FnOnce(RunContext) -> W + Send,
-        W: Future<Output = Result<T, E>> + Send,
-        T: Send,
-        E: fmt::Display + Send,
-    {
+        work: W,
+    ) -> Result<Outcome<W::Value, W::Error>> {
         self.enrol().await;
         let guard = match self.take(lane).await? {
             Taken::Guard(guard) => guard,
@@ -63,20 +56,14 @@ impl Inner {
     }
 
     /// Runs the work of the slot that is claimed.
-    async fn start<T, E, F, W>(
+    async fn start<W: RunWork>(
         &self,
         guard: &Guard,
         lane: &Lane,
         claimed: Claimed,
         stop: watch::Receiver<bool>,
-        work: F,
-    ) -> Result<std::result::Result<Outcome<T, E>, Panic>>
-    where
-        F: FnOnce(RunContext) -> W + Send,
-        W: Future<Output = Result<T, E>> + Send,
-        T: Send,
-        E: fmt::Display + Send,
-    {
+        work: W,
+    ) -> Result<std::result::Result<Outcome<W::Value, W::Error>, Panic>> {
         let clock = self.locks.clock();
         if let Err(reason) = confirmed(guard, clock).await {
             // Not started. The slot is used all the same: whoever looks at it next may have seen the claim.
@@ -84,7 +71,7 @@ impl Inner {
             return Ok(Ok(Outcome::Lost { reason }));
         }
         if let Some(marker) = &lane.marker {
-            marker.set().await.map_err(|error| lane.ledger.lock_error(error))?;
+            marker.set(claimed.token()).await.map_err(|error| lane.ledger.lock_error(error))?;
         }
         let (cancel, listen) = watch::channel(false);
         let context = RunContext::new(claimed.facts(lane.shard), listen);

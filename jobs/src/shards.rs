@@ -6,11 +6,12 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockyard_api::{FencedRegister, FencingToken, Guard, LockName, Locker, LostReason};
+use lockyard_api::{FencedRegister, Guard, Locker};
 use tokio::sync::watch;
 
+use crate::item::{Item, release};
 use crate::members::Members;
-use crate::{Invalid, JobError, Result, hash, names};
+use crate::{Invalid, JobError, Result, names, rank};
 
 /// Spreads a fixed number of items (partitions of a queue, tenants, ranges of keys) over the members that live: each item has
 /// one owner at a time, each member at most its fair share, ⌈items / members⌉, and an item moves only when it must.
@@ -55,42 +56,6 @@ struct Inner {
     members: Members,
     owned: Mutex<BTreeMap<u32, Arc<Guard>>>,
     changed: watch::Sender<u64>,
-}
-
-/// An item that this member owns. It is not given back while an `Item` of it exists; it can be lost.
-#[derive(Debug, Clone)]
-#[must_use = "the item is in use while this exists"]
-pub struct Item {
-    index: u32,
-    guard: Arc<Guard>,
-}
-
-impl Item {
-    /// Which item, from 0 on.
-    #[must_use]
-    pub const fn index(&self) -> u32 {
-        self.index
-    }
-
-    /// Whether it is owned, by the clock and at this call.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.guard.is_held()
-    }
-
-    /// The number that resources check, so that an owner that was paused too long cannot write late.
-    #[must_use]
-    pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.guard.fencing_token()
-    }
-
-    /// Ends when the item is lost, and says why.
-    ///
-    /// # Cancel safety
-    /// May be dropped and called again.
-    pub async fn lost(&self) -> LostReason {
-        self.guard.lost().await
-    }
 }
 
 impl Shards {
@@ -151,7 +116,7 @@ impl Shards {
     pub fn items(&self) -> Vec<Item> {
         let owned = self.owned();
         let held = owned.iter().filter(|(_, guard)| guard.is_held());
-        held.map(|(index, guard)| Item { index: *index, guard: Arc::clone(guard) }).collect()
+        held.map(|(index, guard)| Item::new(*index, Arc::clone(guard))).collect()
     }
 
     /// Ends when the member has taken, given back, or missed an item since the call.
@@ -208,7 +173,7 @@ impl Shards {
     /// Takes free items up to the share, those first for which this member stands highest.
     async fn take(&self, living: &[String], share: usize) -> Result<()> {
         let mut wanted: Vec<u32> = (0..self.inner.items).filter(|item| !self.owned().contains_key(item)).collect();
-        wanted.sort_by_key(|item| self.rank(*item, living));
+        wanted.sort_by_key(|item| rank::of(self.member(), *item, living));
         for item in wanted {
             if self.owned().len() >= share {
                 break;
@@ -228,20 +193,13 @@ impl Shards {
         let guard = {
             let mut owned = self.owned();
             let idle = owned.iter().filter(|(_, guard)| Arc::strong_count(guard) == 1).map(|(item, _)| *item);
-            let surplus = idle.max_by_key(|item| self.rank(*item, living));
+            let surplus = idle.max_by_key(|item| rank::of(self.member(), *item, living));
             surplus.and_then(|item| owned.remove(&item))
         };
         if let Some(guard) = guard {
             self.tell_change();
             release(guard).await;
         }
-    }
-
-    /// How many stand above this member for an item, and how high it stands: smaller is nearer.
-    fn rank(&self, item: u32, living: &[String]) -> (usize, u64) {
-        let own = score(self.member(), item);
-        let above = living.iter().filter(|member| score(member, item) > own).count();
-        (above, u64::MAX - own)
     }
 
     fn forget_lost(&self) {
@@ -274,27 +232,6 @@ impl Shards {
 
     fn error(&self, error: lockyard_api::Error) -> JobError {
         JobError::lock(&self.inner.name, error)
-    }
-}
-
-/// Gives an item back; one that is in use when its last user is done, by the drop of the guard.
-async fn release(guard: Arc<Guard>) {
-    if let Some(guard) = Arc::into_inner(guard)
-        && let Err(error) = guard.release().await
-    {
-        // Repeated in the background; the lease ends it.
-        tracing::warn!(%error, "an item is not given back yet");
-    }
-}
-
-/// How high a member stands for an item.
-fn score(member: &str, item: u32) -> u64 {
-    hash::of(format!("{member}\n{item}").as_bytes())
-}
-
-impl AsRef<LockName> for Item {
-    fn as_ref(&self) -> &LockName {
-        self.guard.name()
     }
 }
 

@@ -92,8 +92,8 @@ async fn postgres_lease() -> Checked {
 
 #[tokio::test]
 async fn postgres_sessions() -> Checked {
-    on_server(Service::Postgres, "?lock=advisory", By::Host).await?;
-    on_server(Service::Postgres, "?lock=row", By::Host).await
+    on_server(Service::Postgres, "?lock=advisory", By::Server).await?;
+    on_server(Service::Postgres, "?lock=row", By::Server).await
 }
 
 #[tokio::test]
@@ -103,5 +103,5 @@ async fn etcd() -> Checked {
 
 #[tokio::test]
 async fn zookeeper() -> Checked {
-    on_server(Service::Zookeeper, "", By::Host).await
+    on_server(Service::Zookeeper, "", By::Server).await
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockyard::Namespace;
 use lockyard_jobs::{JobError, Shards};
+use lockyard_memory::{MemoryOptions, MemoryServer};
 use lockyard_testbed::timing::eventually;
 use lockyard_testbed::{Mode, Proxy, Service};
 use support::{Checked, Replica, SOON, server, server_of, soon};
@@ -120,6 +122,54 @@ async fn redis() -> Checked {
         proxy.set(Mode::Hold).await;
     };
     items_move_only_when_they_must(members, last, kill).await
+}
+
+/// By a clock that only the test moves: exact, however slow the machine is.
+#[tokio::test]
+async fn what_the_dead_owned_is_owned_again_within_twice_the_ttl() -> Checked {
+    const STEP: Duration = Duration::from_millis(25);
+    let clock = lockyard::Clock::manual();
+    let server = MemoryServer::new(MemoryOptions::default().op_timeout(TTL / 10).clock(clock.clone()));
+    let mut members = Vec::new();
+    for _ in 0..4 {
+        let (lock, register) = (server.connect(Namespace::default()), server.register(Namespace::default()));
+        let locks = lockyard::Locker::builder(lock.clone()).clock(clock.clone()).build()?;
+        let shards = Shards::new("orders", ITEMS, TTL, locks, Arc::new(register.clone()))?;
+        members.push((Member::start(shards), lock, register));
+    }
+    // On a runtime of one thread whoever can go on does so before this goes on.
+    let settles = async |members: &[&Member], share: usize| -> Checked<Duration> {
+        let start = clock.now();
+        while clock.now().since(start) < TTL * 10 {
+            for _ in 0..500 {
+                tokio::task::yield_now().await;
+            }
+            let counts: Vec<_> = members.iter().map(|member| member.shards.items().len()).collect();
+            if counts.iter().sum::<usize>() == ITEMS as usize && counts.iter().all(|count| *count <= share) {
+                return Ok(clock.now().since(start));
+            }
+            clock.advance(STEP);
+        }
+        Err("the items are never owned".into())
+    };
+    while members.len() > 1 {
+        let share = (ITEMS as usize).div_ceil(members.len());
+        settles(&members.iter().map(|(member, ..)| member).collect::<Vec<_>>(), share).await?;
+        // At some moment between two renewals.
+        for _ in 0..members.len() * 7 {
+            clock.advance(STEP);
+            tokio::task::yield_now().await;
+        }
+        let (dead, lock, register) = members.remove(0);
+        lock.link().silence();
+        register.link().silence();
+        dead.task.abort();
+        let share = (ITEMS as usize).div_ceil(members.len());
+        let took = settles(&members.iter().map(|(member, ..)| member).collect::<Vec<_>>(), share).await?;
+        println!("{} members: owned again after {took:?} of {TTL:?}", members.len());
+        assert!(took <= TTL * 2, "after {took:?}, ttl {TTL:?}");
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -96,7 +96,20 @@ impl Server {
     ///
     /// As [`Server::start`].
     pub async fn start_or_skip(service: Service) -> Result<Option<Self>, StartError> {
-        require::or_skip(service, Self::start(service).await)
+        Self::start_or_skip_with(service, Options::new()).await
+    }
+
+    /// As [`Server::start_or_skip`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::start_or_skip`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Server::start`].
+    pub async fn start_or_skip_with(service: Service, options: Options) -> Result<Option<Self>, StartError> {
+        require::or_skip(service, Self::start_with(service, options).await)
     }
 
     /// The server that everybody in this process shares, started at the first call. It ends with the process.

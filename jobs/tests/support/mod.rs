@@ -1,6 +1,8 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod replica;
+
 use std::error::Error;
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex, PoisonError};
