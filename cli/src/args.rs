@@ -4,10 +4,12 @@
 mod chaos;
 #[cfg(feature = "lab")]
 mod compare;
+mod config;
 #[cfg(feature = "conformance")]
 mod conformance;
 mod gc;
 mod inspect;
+mod manual;
 #[cfg(feature = "metrics")]
 mod metrics;
 #[cfg(feature = "lab")]
@@ -16,19 +18,24 @@ mod run;
 mod start;
 mod voice;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::exit::Exit;
+use crate::config::{Config, Key};
+use crate::exit::{Exit, Failure};
+use crate::source::SourceArgs;
 #[cfg(feature = "lab")]
 pub(crate) use chaos::{ChaosArgs, ChaosClientArgs};
 #[cfg(feature = "lab")]
 pub(crate) use compare::{CompareArgs, ExportArgs, JudgeArgs, SuiteSize};
+pub(crate) use config::{ConfigAction, ConfigArgs, ConfigForm, ConfigShowArgs};
 #[cfg(feature = "conformance")]
 pub(crate) use conformance::{ConformanceArgs, TargetArgs};
 pub(crate) use gc::GcArgs;
 pub(crate) use inspect::{Form, InspectArgs};
+pub(crate) use manual::{CompletionsArgs, ManArgs};
 #[cfg(feature = "metrics")]
 pub(crate) use metrics::MetricsArgs;
 #[cfg(feature = "lab")]
@@ -56,6 +63,12 @@ pub(crate) enum Command {
     Job(crate::job::JobArgs),
     /// Remove what is kept of names that nobody has used for a time
     Gc(GcArgs),
+    /// Look at the configuration
+    Config(ConfigArgs),
+    /// Print a script that completes command lines
+    Completions(CompletionsArgs),
+    /// Print a manual page
+    Man(ManArgs),
     /// Check that backends keep what they promise
     #[cfg(feature = "conformance")]
     Conformance(ConformanceArgs),
@@ -75,14 +88,52 @@ pub(crate) enum Command {
 }
 
 impl Cli {
+    /// Reads the configuration, and takes from it what the command line leaves open.
+    ///
+    /// # Errors
+    /// `Config` for a file or a variable that is wrong.
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        let Some(config) = self.source_mut().map(SourceArgs::load).transpose()? else { return Ok(()) };
+        match &mut self.command {
+            Command::Run(args) => args.settle(&config),
+            _ => Ok(()),
+        }
+    }
+
+    /// The options of the backend, where the command has one.
+    const fn source_mut(&mut self) -> Option<&mut SourceArgs> {
+        match &mut self.command {
+            Command::Run(args) => Some(&mut args.source),
+            Command::Inspect(args) => Some(&mut args.source),
+            Command::Gc(args) => Some(&mut args.source),
+            Command::Config(ConfigArgs { action: ConfigAction::Show(args) }) => Some(&mut args.source),
+            #[cfg(feature = "jobs")]
+            Command::Job(args) => Some(args.source_mut()),
+            _ => None,
+        }
+    }
+
     /// How much is said, and how it looks.
-    pub(crate) fn voice(&self) -> VoiceArgs {
+    ///
+    /// # Errors
+    /// `Config` for a setting that is wrong.
+    pub(crate) fn voice(&mut self) -> Result<VoiceArgs, Failure> {
+        let mut voice = self.own_voice();
+        if let Some(config) = self.source_mut().and_then(|source| source.loaded().map(Arc::clone)) {
+            voice.settle(&config)?;
+        }
+        Ok(voice)
+    }
+
+    fn own_voice(&self) -> VoiceArgs {
         let verbose = match &self.command {
             Command::Run(args) => return args.voice,
             Command::Inspect(args) => args.verbose,
             #[cfg(feature = "jobs")]
             Command::Job(args) => args.verbose(),
             Command::Gc(args) => args.verbose,
+            Command::Config(ConfigArgs { action: ConfigAction::Show(args) }) => args.verbose,
+            Command::Completions(_) | Command::Man(_) => 0,
             #[cfg(feature = "conformance")]
             Command::Conformance(args) => args.verbose,
             #[cfg(feature = "lab")]
@@ -101,6 +152,7 @@ impl Cli {
     pub(crate) fn threads(&self) -> usize {
         match &self.command {
             Command::Run(_) | Command::Inspect(_) | Command::Gc(_) => 1,
+            Command::Config(_) | Command::Completions(_) | Command::Man(_) => 1,
             #[cfg(feature = "jobs")]
             Command::Job(_) => 1,
             #[cfg(feature = "lab")]
@@ -120,7 +172,20 @@ pub(crate) fn parse() -> Result<Cli, Exit> {
     })
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Sets what is open by the configuration.
+fn or_configured<T>(
+    value: &mut Option<T>,
+    config: &Config,
+    key: Key,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<(), Failure> {
+    if value.is_none() {
+        *value = config.parsed(key, parse)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("write a time with its unit, such as 30s or 10m ({error})"))
 }
 

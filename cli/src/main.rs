@@ -1,6 +1,7 @@
 //! The `lockyard` command.
 
 mod args;
+mod config;
 mod exit;
 mod gc;
 mod inspect;
@@ -8,13 +9,14 @@ mod inspect;
 mod job;
 #[cfg(feature = "conformance")]
 mod lab;
+mod manual;
 mod output;
 mod run;
 mod source;
 
 use std::process::ExitCode;
 
-use args::{Cli, Command};
+use args::{Cli, Command, ConfigAction, ConfigArgs};
 use exit::{Exit, Failure};
 use output::say;
 
@@ -30,8 +32,9 @@ fn main() -> ExitCode {
 }
 
 /// Runs the command on this thread, the process's first: what it spawns is killed when this thread ends.
-fn dispatch(cli: Cli) -> Result<Exit, Failure> {
-    output::set_up(cli.voice());
+fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
+    let settled = cli.settle();
+    output::set_up(cli.voice()?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cli.threads())
         .enable_all()
@@ -39,11 +42,16 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         .map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
     let result = runtime.block_on(async {
         match cli.command {
-            Command::Run(args) => run::run(*args).await,
+            // A run says in its status file what kept it.
+            Command::Run(args) => run::run(*args, settled).await,
+            _ if let Err(failure) = settled => Err(failure),
             Command::Inspect(args) => inspect::inspect(args).await,
             #[cfg(feature = "jobs")]
             Command::Job(args) => job::job(args).await,
             Command::Gc(args) => gc::gc(args).await,
+            Command::Config(ConfigArgs { action: ConfigAction::Show(args) }) => config::show(&args),
+            Command::Completions(args) => manual::completions(&args),
+            Command::Man(args) => manual::man(&args),
             #[cfg(feature = "conformance")]
             Command::Conformance(args) => lab::conformance::conformance(args).await,
             #[cfg(feature = "lab")]

@@ -86,9 +86,9 @@ impl Voice {
 
 /// Sets how lines look, and shows what the library logs: from `-vv` on.
 pub(crate) fn set_up(voice: VoiceArgs) {
-    let json = voice.log_format == LogFormat::Json;
+    let json = voice.log_format == Some(LogFormat::Json);
     JSON.store(json, Ordering::Relaxed);
-    COLOURED.store(is_coloured(voice.color), Ordering::Relaxed);
+    COLOURED.store(is_coloured(voice.color.unwrap_or_default()), Ordering::Relaxed);
     let level = match voice.verbose {
         0 | 1 => return,
         2 => "lockyard=debug",

@@ -1,12 +1,14 @@
-//! Which backend: flag, then environment, then the default.
+//! Which backend: flag, then environment, then the configuration files, then the default.
 
-use std::env;
-use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use lockyard::{LockUrl, Options};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::config::{Config, Key, warn_of_password};
 use crate::exit::Failure;
 use crate::output::Voice;
 
@@ -19,7 +21,7 @@ pub(crate) struct SourceArgs {
     /// Where the locks live: redis:// postgres:// etcd:// zk:// file: memory:
     ///
     /// Without it the URL in the environment variable LOCKYARD_URL, else the one in the file that LOCKYARD_URL_FILE
-    /// names, else "file:", which locks on this host only. A URL with a password belongs in one of the two: everybody
+    /// names, else that of the configuration file, else "file:", which locks on this host only. A URL with a password belongs in one of the two: everybody
     /// on this host can read a command line.
     #[arg(short, long, value_name = "URL")]
     backend: Option<String>,
@@ -27,6 +29,14 @@ pub(crate) struct SourceArgs {
     /// Where the names live inside the backend; names of two namespaces never meet [default: lockyard]
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
+
+    /// Read settings from this file instead of ~/.config/lockyard/config.toml and /etc/lockyard/config.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// What the files and the environment say, once read.
+    #[arg(skip)]
+    loaded: Option<Arc<Config>>,
 }
 
 /// A backend, chosen and checked without any traffic.
@@ -36,17 +46,66 @@ pub(crate) struct Source {
 }
 
 impl SourceArgs {
+    /// Reads the configuration, where it was not read before.
+    ///
+    /// # Errors
+    /// `Config` for a file that is wrong.
+    pub(crate) fn load(&mut self) -> Result<Arc<Config>, Failure> {
+        let config = self.configured()?;
+        self.loaded = Some(Arc::clone(&config));
+        Ok(config)
+    }
+
+    /// Takes no setting but the URL: for who was told the rest.
+    #[cfg(feature = "lab")]
+    pub(crate) fn without_settings(mut self) -> Self {
+        self.loaded = Some(Arc::new(Config::of_the_url_alone()));
+        self
+    }
+
+    pub(crate) const fn loaded(&self) -> Option<&Arc<Config>> {
+        self.loaded.as_ref()
+    }
+
+    fn configured(&self) -> Result<Arc<Config>, Failure> {
+        match &self.loaded {
+            Some(config) => Ok(Arc::clone(config)),
+            None => Config::load(self.config.as_deref()).map(Arc::new),
+        }
+    }
+
+    pub(crate) fn backend(&self) -> Option<&str> {
+        self.backend.as_deref()
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Chooses and checks the backend; `ttl` overrides the URL's.
-    pub(crate) fn resolve(&self, ttl: Option<std::time::Duration>, voice: Voice) -> Result<Source, Failure> {
+    ///
+    /// # Errors
+    /// `Config` for a URL or a configuration that is wrong.
+    pub(crate) fn resolve(&self, ttl: Option<Duration>, voice: Voice) -> Result<Source, Failure> {
+        let config = self.configured()?;
+        config.warn(voice);
         let mut url = match &self.backend {
             Some(url) => {
                 warn_of_password(url, voice);
                 url.clone()
             }
-            None => from_environment()?.unwrap_or_else(|| DEFAULT_URL.to_owned()),
+            None => config.url()?.map_or_else(|| DEFAULT_URL.to_owned(), |found| found.text),
         };
-        if let Some(namespace) = &self.namespace {
-            add_query(&mut url, "namespace", namespace);
+        // The URL comes from the command line, the environment or the nearer file: it says more than a file does.
+        for key in [Key::Namespace, Key::Ttl] {
+            if let Some(found) = config.of_files(key) {
+                add_weaker_query(&mut url, key.name(), &found.text);
+            }
+        }
+        let namespace =
+            self.namespace.clone().map_or_else(|| config.of_environment(Key::Namespace), |n| Ok(Some(n)))?;
+        if let Some(namespace) = namespace {
+            add_query(&mut url, "namespace", &namespace);
         }
         if let Some(ttl) = ttl {
             add_query(&mut url, "ttl", &format!("{}ms", ttl.as_millis()));
@@ -95,25 +154,12 @@ pub(crate) fn add_query(url: &mut String, key: &str, value: &str) {
     url.extend(utf8_percent_encode(value, NON_ALPHANUMERIC));
 }
 
-fn from_environment() -> Result<Option<String>, Failure> {
-    if let Ok(url) = env::var("LOCKYARD_URL")
-        && !url.is_empty()
-    {
-        return Ok(Some(url));
-    }
-    let Some(path) = env::var_os("LOCKYARD_URL_FILE").filter(|path| !path.is_empty()) else { return Ok(None) };
-    let text = fs::read_to_string(&path).map_err(|error| {
-        Failure::config(format!("cannot read {} (LOCKYARD_URL_FILE): {error}", path.to_string_lossy()))
-    })?;
-    match text.trim() {
-        "" => Err(Failure::config(format!("{} (LOCKYARD_URL_FILE) is empty", path.to_string_lossy()))),
-        url => Ok(Some(url.to_owned())),
-    }
-}
-
-fn warn_of_password(url: &str, voice: Voice) {
-    if LockUrl::parse(url).is_ok_and(|url| url.password.is_some()) {
-        voice.warn("the URL on the command line holds a password, which everybody on this host can read: put it into LOCKYARD_URL or a file named by LOCKYARD_URL_FILE");
+/// Adds a key that yields to one of the same name that is there.
+fn add_weaker_query(url: &mut String, key: &str, value: &str) {
+    let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
+    match url.split_once('?') {
+        Some((place, query)) => *url = format!("{place}?{key}={value}&{query}"),
+        None => *url = format!("{url}?{key}={value}"),
     }
 }
 
@@ -128,7 +174,16 @@ mod tests {
         add_query(&mut url, "ttl", "1500ms");
         let options = Source::new(url).expect("a URL").options().clone();
         assert_eq!(options.namespace.as_str(), "b&c=d");
-        assert_eq!(options.ttl, std::time::Duration::from_millis(1500));
+        assert_eq!(options.ttl, Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn what_a_file_adds_to_a_url_yields() {
+        let mut url = "redis://h/?ttl=5s".to_owned();
+        add_weaker_query(&mut url, "namespace", "b&c=d");
+        add_weaker_query(&mut url, "ttl", "7s");
+        let options = Source::new(url).expect("a URL").options().clone();
+        assert_eq!((options.namespace.as_str(), options.ttl), ("b&c=d", Duration::from_secs(5)));
     }
 
     #[test]

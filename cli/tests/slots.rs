@@ -44,6 +44,28 @@ async fn a_slot_runs_once_and_the_command_is_told_its_time() {
     assert_eq!(stdout(&output), "[]\n", "without a slot there is no time of one");
 }
 
+/// A run for a slot is a job: its name is the label `job_name`, as of any job.
+#[cfg(feature = "metrics")]
+#[tokio::test]
+async fn what_becomes_of_a_slot_is_counted() {
+    let scratch = Scratch::file();
+    let page = || std::fs::read_to_string(scratch.path("job.prom")).expect("the file");
+    let counted = |outcome: &str| {
+        let series = format!("lockyard_job_runs_total{{job_name=\"job\",outcome=\"{outcome}\"}} ");
+        page().lines().find_map(|line| line.strip_prefix(&series).map(str::to_owned)).expect(outcome)
+    };
+    let options = ["--once-per", "876000h", "--metrics-file", "job.prom"];
+    finish(&mut run(&scratch, &options, "true")).await;
+    assert_eq!((counted("ran"), counted("claimed")), ("1".to_owned(), "0".to_owned()));
+    assert!(page().contains("lockyard_job_running{job_name=\"job\"} 0\n"), "{}", page());
+    assert!(page().contains("lockyard_job_interval_seconds{job_name=\"job\"} 3153600000\n"), "{}", page());
+    assert!(page().contains("lockyard_job_duration_seconds_bucket{job_name=\"job\",le=\"86400\"} 1\n"), "{}", page());
+    finish(&mut run(&scratch, &options, "true")).await;
+    assert_eq!((counted("ran"), counted("claimed")), ("0".to_owned(), "1".to_owned()));
+    finish(&mut run(&scratch, &["--once-per", "1h", "--metrics-file", "job.prom"], "exit 3")).await;
+    assert_eq!(counted("failed"), "1");
+}
+
 #[tokio::test]
 async fn what_comes_first_of_many_runs_and_the_others_skip() {
     let scratch = Scratch::file();

@@ -8,8 +8,9 @@ use clap::{Args, ValueEnum};
 
 #[cfg(feature = "metrics")]
 use super::MetricsArgs;
-use super::{StartArgs, VoiceArgs, duration};
-use crate::exit::Exit;
+use super::{StartArgs, VoiceArgs, duration, or_configured};
+use crate::config::{Config, Key, one_of};
+use crate::exit::{Exit, Failure};
 use crate::source::SourceArgs;
 
 const RUN_EXIT_CODES: &str = "\
@@ -111,9 +112,9 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "DUR", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
 
-    /// What to do with the command when the lock is lost
-    #[arg(long, value_name = "WHAT", default_value = "terminate")]
-    pub(crate) on_lost: OnLost,
+    /// What to do with the command when the lock is lost [default: terminate]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) on_lost: Option<OnLost>,
 
     /// The exit code when another holds the lock
     #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::NOT_ACQUIRED)]
@@ -131,7 +132,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) no_stdin: bool,
 
-    /// Leave LOCKYARD_URL and LOCKYARD_URL_FILE in the command's environment
+    /// Leave LOCKYARD_URL, LOCKYARD_URL_FILE and LOCKYARD_CONFIG in the command's environment
     #[arg(long)]
     pub(crate) pass_backend: bool,
 
@@ -162,9 +163,30 @@ pub(crate) struct RunArgs {
     pub(crate) program: Vec<OsString>,
 }
 
+impl RunArgs {
+    /// Takes from the configuration what the command line leaves open.
+    pub(super) fn settle(&mut self, config: &Config) -> Result<(), Failure> {
+        // Files say the ttl to the backend, below its URL; the environment says it here, above it.
+        if let Some(text) = config.of_environment(Key::Ttl)?.filter(|_| self.ttl.is_none()) {
+            self.ttl = duration(&text).ok();
+        }
+        or_configured(&mut self.renew, config, Key::Renew, duration)?;
+        or_configured(&mut self.kill_after, config, Key::KillAfter, duration)?;
+        or_configured(&mut self.on_lost, config, Key::OnLost, one_of)?;
+        if !self.wait_forever {
+            or_configured(&mut self.wait, config, Key::Wait, duration)?;
+        }
+        if self.start.stable_jitter.is_none() {
+            or_configured(&mut self.start.jitter, config, Key::Jitter, duration)?;
+        }
+        Ok(())
+    }
+}
+
 /// What to do with the command when the lock is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLost {
+    #[default]
     /// SIGTERM, after --kill-after SIGKILL; both before the lease ends
     Terminate,
     /// SIGKILL before the lease ends

@@ -2,6 +2,10 @@
 
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::or_configured;
+use crate::config::{Config, Key, one_of};
+use crate::exit::Failure;
+
 /// How much is said on stderr, and how it looks.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct VoiceArgs {
@@ -13,19 +17,25 @@ pub(crate) struct VoiceArgs {
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// How lines on stderr look
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub(crate) log_format: LogFormat,
+    /// How lines on stderr look [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
 
-    /// Whether they are coloured; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub(crate) color: Color,
+    /// Whether they are coloured; auto: on a terminal, unless NO_COLOR is set [default: auto]
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) color: Option<Color>,
 }
 
 impl VoiceArgs {
     /// As of a command that has `-v` only.
     pub(crate) fn verbose(verbose: u8) -> Self {
         Self { verbose, ..Self::default() }
+    }
+
+    /// Takes from the configuration what the command line leaves open.
+    pub(super) fn settle(&mut self, config: &Config) -> Result<(), Failure> {
+        or_configured(&mut self.log_format, config, Key::LogFormat, one_of)?;
+        or_configured(&mut self.color, config, Key::Color, one_of)
     }
 }
 

@@ -98,6 +98,16 @@ impl JobArgs {
             | Action::Trigger(NameArgs { common, .. }) => common.verbose,
         }
     }
+
+    pub(crate) const fn source_mut(&mut self) -> &mut SourceArgs {
+        match &mut self.action {
+            Action::List(ListArgs { common, .. })
+            | Action::History(HistoryArgs { common, .. })
+            | Action::Pause(NameArgs { common, .. })
+            | Action::Resume(NameArgs { common, .. })
+            | Action::Trigger(NameArgs { common, .. }) => &mut common.source,
+        }
+    }
 }
 
 pub(crate) async fn job(args: JobArgs) -> Result<Exit, Failure> {

@@ -6,7 +6,7 @@ use lockyard::{Guard, Namespace};
 use tokio::process::Command;
 
 /// Where the backend's URL stands: not the command's business.
-const SECRETS: [&str; 2] = ["LOCKYARD_URL", "LOCKYARD_URL_FILE"];
+const SECRETS: [&str; 3] = ["LOCKYARD_URL", "LOCKYARD_URL_FILE", "LOCKYARD_CONFIG"];
 
 /// What is known of a hold.
 #[derive(Debug, Clone)]

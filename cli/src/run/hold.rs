@@ -108,7 +108,7 @@ impl<'a> Hold<'a> {
             guard: &self.guard,
             clock: self.clock.clone(),
             schedule,
-            on_lost: self.args.on_lost,
+            on_lost: self.args.on_lost.unwrap_or_default(),
             limit,
             renewals: Arc::clone(&self.renewals),
             voice: self.voice,

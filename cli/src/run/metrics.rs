@@ -28,7 +28,11 @@ impl Metrics {
             return Ok(None);
         }
         let mut builder = PrometheusBuilder::new();
-        for (name, bounds) in BUCKETS {
+        #[cfg(feature = "jobs")]
+        let buckets = BUCKETS.into_iter().chain(lockyard_jobs::metrics::JobMetrics::BUCKETS);
+        #[cfg(not(feature = "jobs"))]
+        let buckets = BUCKETS;
+        for (name, bounds) in buckets {
             builder = builder
                 .set_buckets_for_metric(Matcher::Full(name.to_owned()), bounds)
                 .map_err(|error| Failure::internal(format!("metrics: {error}")))?;

@@ -6,6 +6,8 @@ mod client;
 mod deathsig;
 mod dry;
 mod env;
+#[cfg(feature = "jobs")]
+mod figures;
 mod hold;
 mod jitter;
 #[cfg(feature = "metrics")]
@@ -43,8 +45,13 @@ use signals::Signals;
 use slot::Slot;
 use status::{Outcome, Status};
 
-pub(crate) async fn run(args: RunArgs) -> Result<Exit, Failure> {
-    let (exit, status) = match attempt(&args).await {
+/// Runs the command of this command line, unless its configuration is wrong.
+pub(crate) async fn run(args: RunArgs, settled: Result<(), Failure>) -> Result<Exit, Failure> {
+    let end = match settled {
+        Ok(()) => attempt(&args).await,
+        Err(failure) => Err(failure),
+    };
+    let (exit, status) = match end {
         Ok(end) => end,
         Err(failure) => {
             crate::output::say(&failure.message);
@@ -76,6 +83,11 @@ async fn attempt(args: &RunArgs) -> Result<End, Failure> {
     }
     #[cfg(feature = "metrics")]
     let metrics = if args.dry_run { None } else { Metrics::start(&args.metrics)? };
+    #[cfg(all(feature = "jobs", feature = "metrics"))]
+    let slot = match slot {
+        Some(slot) if metrics.is_some() => Some(slot.counted(&args.name, &source)?),
+        slot => slot,
+    };
     let run = Run {
         args,
         program,
@@ -89,6 +101,10 @@ async fn attempt(args: &RunArgs) -> Result<End, Failure> {
         metrics: metrics.as_ref(),
     };
     let end = run.attempt().await;
+    #[cfg(feature = "jobs")]
+    if let (Some(slot), Err(failure)) = (&run.slot, &end) {
+        slot.figures().failed(&failure.message);
+    }
     #[cfg(feature = "metrics")]
     if let Some(metrics) = &metrics {
         metrics.write(voice);
@@ -131,6 +147,8 @@ impl Run<'_> {
         match acquired {
             Acquired::Guard(client, guard) => self.hold(client, guard, &mut signals).await,
             Acquired::Busy(reason) => {
+                #[cfg(feature = "jobs")]
+                self.slot.iter().for_each(|slot| slot.figures().held());
                 voice.note(format_args!("lock {:?} is held by another: the command is skipped", args.name));
                 Ok((self.skipped(), Status::new(&args.name, Outcome::Skipped).because(reason)))
             }
@@ -174,6 +192,7 @@ impl Run<'_> {
         let name = &self.args.name;
         match claim? {
             slot::Claim::Used(text) => {
+                self.slot.iter().for_each(|slot| slot.figures().used());
                 self.voice.note(format_args!("{text}: the command is skipped"));
                 Ok((self.skipped(), Status::new(name, Outcome::Skipped).because("already_ran")))
             }

@@ -1,8 +1,12 @@
 //! `--tick` and `--once-per`: the time for which a start is meant, claimed so that it starts once.
 
-use lockyard::{Clock, Guard};
+use lockyard::{Clock, Guard, Moment};
 use lockyard_jobs::{ClaimedSlot, Invalid, Schedule, SlotClaim, Slots, Status, WallTime};
 
+#[cfg(feature = "metrics")]
+use lockyard_jobs::{JobError, metrics::JobMetrics};
+
+use super::figures::Figures;
 use crate::args::StartArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::Voice;
@@ -13,6 +17,7 @@ use crate::source::Source;
 pub(super) struct Slot {
     schedule: Schedule,
     at: WallTime,
+    figures: Figures,
 }
 
 /// The claim of the slot, while the command runs.
@@ -20,6 +25,8 @@ pub(super) struct Slot {
 pub(super) struct Claimed {
     slots: Slots,
     claimed: ClaimedSlot,
+    figures: Figures,
+    started: Moment,
 }
 
 /// What came of claiming it.
@@ -58,7 +65,21 @@ impl Slot {
                  closed; make it shorter, the slot keeps a second start out by itself"
             )));
         }
-        Ok(Some(Self { schedule, at }))
+        Ok(Some(Self { schedule, at, figures: Figures::none(at, clock.clone()) }))
+    }
+
+    /// Where it is told what becomes of it.
+    pub(super) const fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// Counts what becomes of it, as of a job of this name.
+    #[cfg(feature = "metrics")]
+    pub(super) fn counted(mut self, name: &str, source: &Source) -> Result<Self, Failure> {
+        let scheme = lockyard::Scheme::of(source.url())?;
+        let now = WallTime::now(&source.options().clock);
+        self.figures.fed_to(JobMetrics::new(name, &self.schedule, scheme.feature(), now).map_err(JobError::from)?);
+        Ok(self)
     }
 
     /// The time of the slot, as the command is told.
@@ -75,7 +96,10 @@ impl Slot {
         let clock = source.options().clock.clone();
         let slots = Slots::new(guard.name().as_str(), &self.schedule, register, clock)?;
         Ok(match slots.claim(guard, self.at, holder).await? {
-            SlotClaim::Claimed(claimed) if guard.is_held() => Claim::Claimed(Claimed { slots, claimed }),
+            SlotClaim::Claimed(claimed) if guard.is_held() => {
+                let (figures, started) = (self.figures.clone(), self.figures.started());
+                Claim::Claimed(Claimed { slots, claimed, figures, started })
+            }
             SlotClaim::Claimed(claimed) => {
                 // Used up without a start: a later one may have the lock already.
                 let _ = slots.close(claimed, Status::Lost, None).await;
@@ -94,13 +118,14 @@ impl Slot {
 impl Claimed {
     /// Writes down how the command ended.
     pub(super) async fn close(self, exit: Exit, voice: Voice) {
-        let status = match exit {
-            Exit::Success | Exit::Own(0) => Status::Succeeded,
-            Exit::Lost => Status::Lost,
-            Exit::TimeLimit => Status::TimedOut,
-            Exit::Signal(_) => Status::Stopped,
-            _ => Status::Failed,
+        let (status, outcome) = match exit {
+            Exit::Success | Exit::Own(0) => (Status::Succeeded, "ran"),
+            Exit::Lost => (Status::Lost, "lost"),
+            Exit::TimeLimit => (Status::TimedOut, "timed_out"),
+            Exit::Signal(_) => (Status::Stopped, "stopped"),
+            _ => (Status::Failed, "failed"),
         };
+        self.figures.ended(outcome, self.started);
         let error = (status != Status::Succeeded).then(|| format!("exit code {}", exit.code()));
         if let Err(error) = self.slots.close(self.claimed, status, error).await {
             voice.warn(format_args!("the end of the slot was not written down: {error}"));

@@ -56,7 +56,7 @@ impl Told {
 pub(crate) async fn serve(args: ChaosClientArgs) -> Result<Exit, Failure> {
     // However its parent dies: a stopped client does not see its input end.
     set_pdeathsig(Signal::SIGKILL).map_err(|error| Failure::internal(format!("no parent-death signal: {error}")))?;
-    let source = args.source.resolve(None, Voice::new(true, 0))?;
+    let source = args.source.without_settings().resolve(None, Voice::new(true, 0))?;
     let told = Arc::new(Told { process: args.process, register: args.register });
     let (sender, mut orders) = unbounded_channel();
     let reader = read_orders(sender);
