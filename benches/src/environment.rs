@@ -1,9 +1,11 @@
 //! The machine that was measured on: no host name, no paths, nothing that tells whose it is.
 
 use std::fs;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use lockyard_api::{Clock, Host};
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
 
 /// Where and when the figures were taken.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -53,6 +55,23 @@ impl Environment {
     }
 }
 
+/// How long the first server of a URL takes to accept a connection, in µs: one round trip of the network, for the kernel of the
+/// server answers. The median of several; `None` when nothing answers.
+pub(crate) async fn round_trip_us(hosts: &[Host], default_port: u16, clock: &Clock) -> Option<f64> {
+    const TIMES: usize = 15;
+    const LIMIT: Duration = Duration::from_secs(1);
+    let host = hosts.first()?;
+    let address = (host.name.as_str(), host.port.unwrap_or(default_port));
+    let mut taken = Vec::with_capacity(TIMES);
+    for _ in 0..TIMES {
+        let from = clock.now();
+        let connected = tokio::time::timeout(LIMIT, TcpStream::connect(address)).await.ok()?;
+        taken.push(clock.now().since(from).as_secs_f64() * 1e6);
+        drop(connected.ok()?);
+    }
+    crate::stats::median(&taken).map(crate::stats::round)
+}
+
 #[expect(clippy::disallowed_methods, reason = "the date of a report, no deadline")]
 fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
@@ -87,6 +106,17 @@ mod tests {
     fn the_machine_is_described() {
         let here = Environment::here();
         assert!(here.cores >= 1 && here.date.ends_with('Z') && here.rustc.contains("rustc"), "{here:?}");
+    }
+
+    #[tokio::test]
+    async fn a_round_trip_takes_time_and_nobody_takes_none() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        let (hosts, clock) = ([Host::new("127.0.0.1", Some(port))], Clock::system());
+        assert!(round_trip_us(&hosts, 0, &clock).await.is_some_and(|us| us > 0.0));
+        drop(listener);
+        assert_eq!(round_trip_us(&hosts, 0, &clock).await, None);
+        assert_eq!(round_trip_us(&[], 0, &clock).await, None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lockyard_api::Clock;
 
-use crate::environment::Environment;
+use crate::environment::{self, Environment};
 use crate::floor::{self, Floor};
 use crate::measure::{Job, Trial};
 use crate::report::Backend;
@@ -142,10 +142,25 @@ async fn meet(targets: &[Target], measured: &mut Measured, progress: &dyn Progre
             Some(floor) => tokio::time::timeout(limit, floor.settings()).await.ok().and_then(Result::ok),
             None => None,
         };
-        measured.backends.push(Backend::of(target, &lock.capabilities(), settings.unwrap_or_default()));
+        let mut backend = Backend::of(target, &lock.capabilities(), settings.unwrap_or_default());
+        backend.round_trip_us = round_trip(target).await;
+        measured.backends.push(backend);
         runners.push(Runner { target: target.clone(), floor, no_floor });
     }
     runners
+}
+
+/// Without a server there is none.
+async fn round_trip(target: &Target) -> Option<f64> {
+    let port = match target.kind.as_str() {
+        "redis" => 6379,
+        "postgres" => 5432,
+        "etcd" => 2379,
+        "zookeeper" => 2181,
+        _ => return None,
+    };
+    let (url, _) = target.parsed().ok()?;
+    environment::round_trip_us(&url.hosts, port, &Clock::system()).await
 }
 
 fn cells(plan: &Plan, runners: &[Runner]) -> Vec<Cell> {

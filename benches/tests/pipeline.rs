@@ -79,8 +79,7 @@ fn check_page(report: &Report) {
     assert!(page.contains("freeze &#60;x&#62; &#38; &#34;y&#34;") && page.contains("default-src 'none'"));
     let data = page.split_once("id=\"report-data\">").expect("the data").1.split_once("</script>").expect("its end").0;
     assert_eq!(Report::from_json(data).expect("the data in the page").to_json(), report.to_json());
-    for (open, close) in [("<table>", "</table>"), ("<section ", "</section>"), ("<svg ", "</svg>"), ("<tr>", "</tr>")]
-    {
+    for (open, close) in [("<table>", "</table>"), ("<section ", "</section>"), ("<svg ", "</svg>"), ("<tr", "</tr>")] {
         assert_eq!(page.matches(open).count(), page.matches(close).count(), "{open}");
     }
     assert_eq!(page.matches("<caption>").count(), page.matches("<table>").count());

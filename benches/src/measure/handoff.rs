@@ -80,6 +80,7 @@ impl Pair {
         Sample {
             p50_us: self.latencies.micros(0.5),
             p99_us: self.latencies.micros(0.99),
+            tail_us: Some((self.latencies.micros(0.9), self.latencies.micros(0.999))),
             per_second: self.latencies.per_second(),
             max_wait_ms: Some(self.latencies.max_millis()),
             ..Sample::default()

@@ -25,6 +25,8 @@ use crate::side::{Contenders, Outcome, Side, Trouble};
 pub(crate) struct Sample {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
+    /// The percentiles 90 and 99.9, where a chart shows them.
+    pub(crate) tail_us: Option<(f64, f64)>,
     pub(crate) per_second: f64,
     pub(crate) jain: Option<f64>,
     pub(crate) max_wait_ms: Option<f64>,

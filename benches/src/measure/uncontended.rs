@@ -96,6 +96,7 @@ impl Lane {
         Sample {
             p50_us: self.latencies.micros(0.5),
             p99_us: self.latencies.micros(0.99),
+            tail_us: Some((self.latencies.micros(0.9), self.latencies.micros(0.999))),
             per_second: self.latencies.per_second(),
             ..Sample::default()
         }

@@ -95,6 +95,8 @@ fn result(cell: &Cell, seed: u64) -> ScenarioResult {
     let headline = headline(cell.scenario);
     result.p50_us = trials.estimate(|trial| Some(trial.ours.p50_us));
     result.p99_us = trials.estimate(|trial| Some(trial.ours.p99_us));
+    result.p90_us = median(&trials.values(|trial| Some(trial.ours.tail_us?.0))).map(round);
+    result.p999_us = median(&trials.values(|trial| Some(trial.ours.tail_us?.1))).map(round);
     result.per_second = trials.estimate(|trial| Some(trial.ours.per_second));
     result.cpu_ns = trials.estimate(|trial| trial.ours.cpu_ns);
     result.floor = trials.floor();

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::model::Report;
 use super::sections;
-use super::table::{Section, Table};
+use super::table::{Cell, Section, Table};
 
 impl Report {
-    /// The report as Markdown, with tables and without charts.
+    /// The report as Markdown: with the anchors of the page, and the data of its charts as tables.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut page = format!("# lockyard compare\n\n{}\n\n", escape(&self.strip()));
@@ -17,7 +17,6 @@ impl Report {
         for part in sections::all(self) {
             section(&mut page, &part);
         }
-        push(&mut page, format_args!("\n## Again\n\n    {}\n", self.command));
         page
     }
 
@@ -32,21 +31,35 @@ impl Report {
 }
 
 fn section(page: &mut String, section: &Section) {
-    push(page, format_args!("\n## {}\n", section.title));
+    push(page, format_args!("\n{}\n\n## {}\n", anchor(section.id), section.title));
     for text in &section.text {
         push(page, format_args!("\n{}\n", escape(text)));
     }
+    section.charts.iter().for_each(|chart| table(page, &chart.data));
     section.tables.iter().for_each(|part| table(page, part));
+    for command in &section.commands {
+        push(page, format_args!("\n    {command}\n"));
+    }
 }
 
 fn table(page: &mut String, table: &Table) {
-    push(page, format_args!("\n**{}**\n\n", escape(&table.caption)));
+    push(page, format_args!("\n{}**{}**\n\n", anchor(&table.anchor), escape(&table.caption)));
     let heads: Vec<String> = table.columns.iter().map(|column| escape(column)).collect();
     push(page, format_args!("| {} |\n|{}\n", heads.join(" | "), "---|".repeat(heads.len())));
-    for (head, cells) in &table.rows {
-        let cells: Vec<String> = cells.iter().map(|cell| escape(&cell.text)).collect();
-        push(page, format_args!("| {} | {} |\n", escape(head), cells.join(" | ")));
+    for row in &table.rows {
+        let cells: Vec<String> = row.cells.iter().map(cell).collect();
+        push(page, format_args!("| {}{} | {} |\n", anchor(&row.anchor), escape(&row.head), cells.join(" | ")));
     }
+}
+
+fn cell(cell: &Cell) -> String {
+    let text = escape(&cell.text);
+    cell.evidence.as_ref().map_or_else(|| text.clone(), |anchor| format!("[{text}](#{anchor})"))
+}
+
+/// What a link leads to, or nothing without a name.
+fn anchor(id: &str) -> String {
+    if id.is_empty() { String::new() } else { format!("<a id=\"{id}\"></a>") }
 }
 
 /// Writing to a string cannot fail.

@@ -1,8 +1,10 @@
 //! The report: data, and what is rendered from it.
 
+mod anchors;
 mod baseline;
 mod build;
 mod csv;
+mod draw;
 mod figures;
 mod findings;
 mod goals;
@@ -12,7 +14,6 @@ mod model;
 #[cfg(test)]
 mod samples;
 mod sections;
-mod svg;
 mod table;
 mod text;
 mod threshold;

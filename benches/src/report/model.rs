@@ -78,6 +78,9 @@ pub struct Backend {
     pub settings: BTreeMap<String, String>,
     /// What it promises.
     pub capabilities: BTreeMap<String, String>,
+    /// How long a connection to the server takes to be accepted, in µs: one round trip of the network. None without a server.
+    #[serde(default)]
+    pub round_trip_us: Option<f64>,
     /// What one has to know to read its figures: of peers, how they wait and what they leave out.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -93,6 +96,7 @@ impl Backend {
             topology: target.topology.clone(),
             settings,
             capabilities: describe(capabilities),
+            round_trip_us: None,
             notes: Vec::new(),
         }
     }
@@ -300,6 +304,10 @@ pub struct ScenarioResult {
     pub p50_us: Option<Estimate>,
     /// The 99th percentile in µs.
     pub p99_us: Option<Estimate>,
+    /// The 90th percentile in µs, of `uncontended` and `handoff`: the median over the trials.
+    pub p90_us: Option<f64>,
+    /// The same of the 99.9th.
+    pub p999_us: Option<f64>,
     /// Cycles, or of several contenders hand-overs, a second.
     pub per_second: Option<Estimate>,
     /// The bare driver.

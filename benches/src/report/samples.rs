@@ -1,6 +1,8 @@
 //! Reports for unit tests, with known figures.
 
-use super::model::{Parameters, Report, ScenarioResult, ScenarioResults, Tool};
+use std::collections::BTreeMap;
+
+use super::model::{Backend, Parameters, Report, ScenarioResult, ScenarioResults, Tool};
 use crate::environment::Environment;
 use crate::stats::Estimate;
 
@@ -31,6 +33,21 @@ pub(super) fn report(p50_us: f64, per_second: f64) -> Report {
             contended("own"),
             contended("one"),
         ],
+    }
+}
+
+/// A backend of this id and kind that states nothing.
+pub(super) fn backend(id: &str) -> Backend {
+    Backend {
+        id: id.to_owned(),
+        kind: id.to_owned(),
+        mode: "single".to_owned(),
+        version: String::new(),
+        topology: String::new(),
+        settings: BTreeMap::new(),
+        capabilities: BTreeMap::new(),
+        round_trip_us: None,
+        notes: Vec::new(),
     }
 }
 

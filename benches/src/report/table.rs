@@ -11,36 +11,47 @@ pub(super) enum Tone {
     Faint,
 }
 
-impl Tone {
-    pub(super) const fn class(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Good => "good",
-            Self::Bad => "bad",
-            Self::Faint => "faint",
-        }
-    }
-}
-
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) text: String,
     pub(super) tone: Tone,
+    /// The anchor of what shows it.
+    pub(super) evidence: Option<String>,
 }
 
 impl Cell {
     pub(super) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), tone: Tone::Plain }
+        Self::toned(text, Tone::Plain)
     }
 
     pub(super) fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        Self { text: text.into(), tone }
+        Self { text: text.into(), tone, evidence: None }
     }
 
     /// Text, or a dash for what there is not.
     pub(super) fn or_dash(text: Option<String>) -> Self {
         text.map_or_else(|| Self::toned("–", Tone::Faint), Self::new)
+    }
+
+    /// The cell with a link to what shows it.
+    pub(super) fn shown_by(mut self, anchor: impl Into<String>) -> Self {
+        self.evidence = Some(anchor.into());
+        self
+    }
+
+    /// The classes of its element: its tone, and whether it is short enough to stay on one line.
+    pub(super) fn class(&self) -> &'static str {
+        match (self.tone, self.text.chars().count() < 34 && self.text.contains(' ')) {
+            (Tone::Plain, true) => "figure",
+            (Tone::Plain, false) => "",
+            (Tone::Good, true) => "good figure",
+            (Tone::Good, false) => "good",
+            (Tone::Bad, true) => "bad figure",
+            (Tone::Bad, false) => "bad",
+            (Tone::Faint, true) => "faint figure",
+            (Tone::Faint, false) => "faint",
+        }
     }
 }
 
@@ -56,17 +67,54 @@ impl From<String> for Cell {
     }
 }
 
-/// A table; the first cell of a row heads it.
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    /// What others link to, or empty.
+    pub(super) anchor: String,
+    pub(super) head: String,
+    pub(super) cells: Vec<Cell>,
+}
+
+impl Row {
+    pub(super) fn has_short_head(&self) -> bool {
+        self.head.chars().count() < 24
+    }
+}
+
+/// A table; the first column heads the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
+    /// What others link to, or empty.
+    pub(super) anchor: String,
     pub(super) caption: String,
     pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<(String, Vec<Cell>)>,
+    pub(super) rows: Vec<Row>,
+    /// Whether a reader of the page may fold it away. It starts open: not every browser opens what a link leads into.
+    pub(super) folded: bool,
 }
 
 impl Table {
     pub(super) fn new<S: Into<String>>(caption: impl Into<String>, columns: impl IntoIterator<Item = S>) -> Self {
-        Self { caption: caption.into(), columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
+        Self {
+            anchor: String::new(),
+            caption: caption.into(),
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+            folded: false,
+        }
+    }
+
+    /// The table with an anchor.
+    pub(super) fn at(mut self, anchor: impl Into<String>) -> Self {
+        self.anchor = anchor.into();
+        self
+    }
+
+    /// The table, such that it may be folded away.
+    pub(super) const fn folded(mut self) -> Self {
+        self.folded = true;
+        self
     }
 
     /// The table without the columns in which no row has anything.
@@ -74,10 +122,10 @@ impl Table {
         let is_empty = |cell: &Cell| cell.text.is_empty() || cell.text == "–";
         // The first column is the head of the row.
         for at in (1..self.columns.len()).rev() {
-            if self.rows.iter().all(|(_, cells)| cells.get(at - 1).is_none_or(is_empty)) {
+            if self.rows.iter().all(|row| row.cells.get(at - 1).is_none_or(is_empty)) {
                 self.columns.remove(at);
-                for (_, cells) in self.rows.iter_mut().filter(|(_, cells)| cells.len() >= at) {
-                    cells.remove(at - 1);
+                for row in self.rows.iter_mut().filter(|row| row.cells.len() >= at) {
+                    row.cells.remove(at - 1);
                 }
             }
         }
@@ -85,7 +133,12 @@ impl Table {
     }
 
     pub(super) fn row(&mut self, head: impl Into<String>, cells: Vec<Cell>) {
-        self.rows.push((head.into(), cells));
+        self.row_at("", head, cells);
+    }
+
+    /// A row that others link to.
+    pub(super) fn row_at(&mut self, anchor: impl Into<String>, head: impl Into<String>, cells: Vec<Cell>) {
+        self.rows.push(Row { anchor: anchor.into(), head: head.into(), cells });
     }
 }
 
@@ -97,6 +150,8 @@ pub(super) struct Drawing {
     pub(super) reading: String,
     /// Every text in it is escaped.
     pub(super) svg: String,
+    /// What it shows, for those who do not see it.
+    pub(super) data: Table,
 }
 
 /// A part of the report.
@@ -109,11 +164,16 @@ pub(super) struct Section {
     pub(super) text: Vec<String>,
     pub(super) tables: Vec<Table>,
     pub(super) charts: Vec<Drawing>,
+    /// Lines for a shell.
+    pub(super) commands: Vec<String>,
+    /// Figures for spreadsheets, or empty. Only the page carries them.
+    pub(super) csv: String,
 }
 
 impl Section {
     pub(super) fn new(id: &'static str, title: &'static str, text: impl Into<String>) -> Self {
-        Self { id, title, text: vec![text.into()], tables: Vec::new(), charts: Vec::new() }
+        let (tables, charts, commands, csv) = (Vec::new(), Vec::new(), Vec::new(), String::new());
+        Self { id, title, text: vec![text.into()], tables, charts, commands, csv }
     }
 
     pub(super) fn with(mut self, tables: impl IntoIterator<Item = Table>) -> Self {
@@ -133,7 +193,7 @@ mod tests {
         table.row("2", vec!["".into(), Cell::or_dash(None), "".into()]);
         let table = table.without_empty_columns();
         assert_eq!(table.columns, ["a", "c"]);
-        assert_eq!(table.rows[0], ("1".to_owned(), vec!["x".into()]));
-        assert_eq!(table.rows[1].1.len(), 1);
+        assert_eq!(table.rows[0].cells, ["x".into()]);
+        assert_eq!(table.rows[1].cells.len(), 1);
     }
 }

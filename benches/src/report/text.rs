@@ -11,6 +11,16 @@ pub(super) fn millis(ms: f64) -> String {
     micros(ms * 1000.0)
 }
 
+/// Seconds, or ms below one.
+pub(super) fn seconds(s: f64) -> String {
+    if s < 1.0 { format!("{} ms", digits(s * 1000.0)) } else { format!("{} s", digits(s)) }
+}
+
+/// A time in seconds with its interval.
+pub(super) fn seconds_spread(s: &Estimate) -> String {
+    format!("{} s [{}, {}]", digits(s.est), digits(s.lo), digits(s.hi))
+}
+
 /// Three significant digits, thousands apart.
 pub(super) fn digits(value: f64) -> String {
     let size = value.abs();
@@ -74,6 +84,7 @@ mod tests {
         assert_eq!(digits(-1234.0), "-1,234");
         assert_eq!(digits(0.0), "0.00");
         assert_eq!(millis(0.5), "500 µs");
+        assert_eq!((seconds(2.5), seconds(0.25)), ("2.50 s".into(), "250 ms".into()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Three sentences that say what the data says.
 
 use super::goals::key;
-use super::model::{Report, ScenarioResult, ScenarioResults};
+use super::model::{Backend, Report, ScenarioResult, ScenarioResults};
 use super::text;
 use crate::stats::Estimate;
 
@@ -101,20 +101,36 @@ impl Report {
         )
     }
 
-    /// A figure of all backends with a server that have it.
+    /// The backends that are ours.
+    pub(super) fn ours(&self) -> impl Iterator<Item = &Backend> + Clone {
+        self.backends.iter().filter(|backend| !backend.is_peer())
+    }
+
+    /// How a backend is called where it stands beside others: peers are marked as such.
+    pub(super) fn name(&self, id: &str) -> String {
+        id.strip_prefix("peer:").map_or_else(|| id.to_owned(), |peer| format!("{peer} (peer)"))
+    }
+
+    /// A figure of all backends of ours with a server that have it.
     fn servers<'a>(
         &self,
         scenario: &'a ScenarioResults,
         figure: impl Fn(&ScenarioResult) -> Option<Estimate>,
     ) -> Vec<(&'a str, Estimate)> {
         let is_server = |id: &str| {
-            self.backends.iter().any(|backend| backend.id == id && !matches!(backend.kind.as_str(), "memory" | "file"))
+            self.ours().any(|backend| backend.id == id && !matches!(backend.kind.as_str(), "memory" | "file"))
         };
         let results = scenario.results.iter().filter(|result| is_server(&result.backend));
         results.filter_map(|result| Some((result.backend.as_str(), figure(result)?))).collect()
     }
 
+    /// A scenario of one process, with the local queue, on an idle machine.
     pub(super) fn find(&self, id: &str, contenders: u64, clients: &str, name: &str) -> Option<&ScenarioResults> {
-        self.scenarios.iter().find(|scenario| key(scenario) == (id, contenders, clients, name, "idle"))
+        let found = |scenario: &&ScenarioResults| {
+            let parameters = &scenario.parameters;
+            let plain = parameters.processes == 1 && parameters.local_queue == "on";
+            plain && key(scenario) == (id, contenders, clients, name, "idle")
+        };
+        self.scenarios.iter().find(found)
     }
 }
