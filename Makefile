@@ -15,9 +15,10 @@ report: setup
 	$(CARGO) build --release -p lockyard-cli
 	target/release/lockyard compare --suite standard
 
-## Every test; a server that is missing is a failure
-test: setup
-	CARGO="$(CARGO)" LOCKYARD_REQUIRE=$(SERVERS) scripts/test
+## Every test; a server or browser that is missing is a failure
+test:
+	@scripts/setup chromium
+	CARGO="$(CARGO)" LOCKYARD_REQUIRE=$(SERVERS),chromium scripts/test
 
 ## Formatting, lints, documentation, dependencies: reads only
 lint: setup
