@@ -17,7 +17,10 @@
 
 use std::sync::LazyLock;
 
+use lockyard_api::{LockName, Namespace};
 use redis::Script;
+
+use crate::keys::Keys;
 
 const ACQUIRE: &str = concat!(include_str!("lua/grant.lua"), include_str!("lua/acquire.lua"));
 const RELEASE: &str = concat!(include_str!("lua/grant.lua"), include_str!("lua/release.lua"));
@@ -29,6 +32,27 @@ const REGISTER_WRITE: &str = include_str!("lua/register_write.lua");
 
 /// The channels that clients listen to begin with this.
 pub const CHANNEL_PREFIX: &str = "lockyard:wake:";
+
+/// The keys of a name in the order in which the scripts take them: lock, token, queue, meta.
+///
+/// ```
+/// use lockyard_api::{LockName, Namespace};
+/// let (namespace, name) = (Namespace::new("shop")?, LockName::new("a{b}")?);
+/// let [lock, token, ..] = lockyard_redis::scripts::keys(&namespace, &name);
+/// assert_eq!((lock.as_str(), token.as_str()), ("shop:a%7Bb%7D", "{shop:a%7Bb%7D}:token"));
+/// # Ok::<(), lockyard_api::Error>(())
+/// ```
+#[must_use]
+pub fn keys(namespace: &Namespace, name: &LockName) -> [String; 4] {
+    let mut keys = [const { String::new() }; 4];
+    let mut next = keys.iter_mut();
+    Keys::new(namespace).of(name).for_each(|key| {
+        if let Some(place) = next.next() {
+            key.clone_into(place);
+        }
+    });
+    keys
+}
 
 /// Takes the lock, or a place in its queue.
 #[must_use]
