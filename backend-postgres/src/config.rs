@@ -55,7 +55,6 @@ pub struct PostgresConfig {
     pub(crate) sessions: usize,
     pub(crate) max_sessions: usize,
     pub(crate) wait_slice: Duration,
-    pub(crate) durable_tokens: bool,
 }
 
 const KEYS: &[&str] = &["lock", "schema", "scope", "token", "sessions", "max_sessions", "wait_slice", "sslmode"];
@@ -70,7 +69,7 @@ impl PostgresConfig {
     /// |---|---|---|
     /// | `lock` | `advisory` | the mode |
     /// | `schema` | `lockyard` | where the token sequence and the tables live; clients of different schemas do not share tokens |
-    /// | `token` | `volatile` in row mode | `durable` draws row mode's tokens by a second statement: one more round trip |
+    /// | `token` | `durable` | says what holds in every mode |
     /// | `sessions` | 4 | sessions for each ttl class; more let more names be locked at the same time |
     /// | `max_sessions` | 32 | beyond it an acquire fails with `Capacity` instead of exhausting the server's `max_connections` |
     /// | `wait_slice` | `15s` | how long a waiter stays in the server's queue before it queues again; `0s` keeps the order of arrival and makes a waiter block the holder's own `CREATE INDEX CONCURRENTLY` |
@@ -103,7 +102,6 @@ impl PostgresConfig {
             sessions: 4,
             max_sessions: 32,
             wait_slice: Duration::from_secs(15),
-            durable_tokens: false,
         }
     }
 
@@ -124,9 +122,12 @@ impl PostgresConfig {
             Some(other) => return Err(Error::config(format!("scope={other}: write session"))),
         }
         match url.take("token").as_deref() {
-            None | Some("volatile") => {}
-            Some("durable") => self.durable_tokens = true,
-            Some(other) => return Err(Error::config(format!("token={other}: write volatile or durable"))),
+            None | Some("durable") => {}
+            Some(other) => {
+                return Err(Error::config(format!(
+                    "token={other}: tokens are durable here: write that, or leave it out"
+                )));
+            }
         }
         self.sessions = url.take_number("sessions")?.unwrap_or(self.sessions);
         self.max_sessions = url.take_number("max_sessions")?.unwrap_or(self.max_sessions);
@@ -255,7 +256,6 @@ impl fmt::Debug for PostgresConfig {
             .field("sessions", &self.sessions)
             .field("max_sessions", &self.max_sessions)
             .field("wait_slice", &self.wait_slice)
-            .field("durable_tokens", &self.durable_tokens)
             .finish_non_exhaustive()
     }
 }
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!((config.mode, config.sessions, config.wait_slice), (Mode::Row, 2, Duration::ZERO));
         assert_eq!((config.server.get_host(), config.server.get_port()), ("db", 5433));
         assert_eq!((config.server.get_username(), config.server.get_database()), ("app", Some("x")));
-        assert!(config.durable_tokens && config.options.ttl == Duration::from_secs(10));
+        assert!(config.options.ttl == Duration::from_secs(10));
         let socket = PostgresConfig::from_url("postgres://%2Fvar%2Frun%2Fpostgresql/x").expect("a socket");
         assert_eq!(
             socket.server.get_socket().map(|path| path.display().to_string()).as_deref(),

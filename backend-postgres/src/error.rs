@@ -9,6 +9,8 @@ pub(crate) mod code {
     pub(crate) const QUERY_CANCELED: &str = "57014";
     pub(crate) const DEADLOCK: &str = "40P01";
     pub(crate) const SERIALIZATION: &str = "40001";
+    /// Our own: see `next_token_1` in create.sql.
+    pub(crate) const EPOCH_DUE: &str = "LY001";
     pub(crate) const NO_SUCH_TABLE: &str = "42P01";
 }
 

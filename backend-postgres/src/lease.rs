@@ -50,9 +50,9 @@ impl Sql {
         let fill = |template: &str| Arc::from(schema.fill(template));
         Self {
             take: fill(
-                "SELECT outcome, number, rest, ahead FROM {schema}.take_lease_2($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                "SELECT outcome, number, rest, ahead FROM {schema}.take_lease_3($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             ),
-            give: fill("SELECT {schema}.give_lease_1($1, $2, $3)"),
+            give: fill("SELECT {schema}.give_lease_2($1, $2, $3)"),
             renew: fill(
                 "WITH renewed AS (UPDATE {schema}.lease SET expires_at = clock_timestamp() + $4 * interval '1 millisecond' \
                  WHERE namespace = $1 AND name = $2 AND owner = $3 AND expires_at > clock_timestamp() RETURNING 1) \

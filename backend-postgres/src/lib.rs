@@ -22,6 +22,7 @@ mod config;
 mod control;
 mod crowd;
 mod driven;
+mod epoch;
 mod error;
 mod fleet;
 mod garbage;

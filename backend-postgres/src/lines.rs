@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use lockyard_api::{Clock, Error, ErrorKind, Moment, Result};
 use sqlx::postgres::{PgConnectOptions, PgRow};
-use sqlx::{ConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
 use crate::config::PostgresConfig;
+use crate::epoch::Epoch;
 use crate::error::{self, code};
+use crate::schema::Schema;
 use crate::sentence::Sentence;
 
 /// Whether the connections lead to one server process each.
@@ -29,6 +31,7 @@ pub(crate) struct Lines {
     pub(crate) path: Path,
     slots: Vec<Slot>,
     next: AtomicUsize,
+    epoch: Epoch,
     connect_timeout: Duration,
     op_timeout: Duration,
     clock: Clock,
@@ -66,6 +69,7 @@ impl Lines {
             path: Path::Direct,
             slots: (0..config.sessions).map(|_| slot()).collect(),
             next: AtomicUsize::new(0),
+            epoch: Epoch::new(&Schema::from(config)),
             connect_timeout: options.connect_timeout,
             op_timeout: options.op_timeout,
             clock: options.clock.clone(),
@@ -117,7 +121,11 @@ impl Lines {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let conflict = matches!(code(&failed), Some(code::SERIALIZATION | code::DEADLOCK));
+            let due = code(&failed) == Some(code::EPOCH_DUE);
+            if due {
+                self.begin_epoch().await.map_err(Error::not_applied)?;
+            }
+            let conflict = due || matches!(code(&failed), Some(code::SERIALIZATION | code::DEADLOCK));
             let again = conflict || (on_break == OnBreak::Repeat && !error::session_survives(&failed) && attempt < 3);
             if !again || attempt >= MOST {
                 let refused = error::session_survives(&failed);
@@ -130,6 +138,13 @@ impl Lines {
                 self.clock.sleep(Duration::from_millis(5).mul_f64(f64::from(attempt) * fastrand::f64())).await;
             }
         }
+    }
+
+    /// Seldom: once after a crash of the server.
+    async fn begin_epoch(&self) -> Result<()> {
+        let mut connection = Box::pin(self.open()).await?;
+        let begun = sqlx::raw_sql(AssertSqlSafe(self.epoch.begin())).execute(&mut connection).await;
+        begun.map(drop).map_err(|failed| error::driver(failed, "beginning an epoch of tokens"))
     }
 
     async fn attempt(

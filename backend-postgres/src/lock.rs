@@ -52,7 +52,7 @@ impl PostgresLock {
     pub(crate) async fn open(config: PostgresConfig) -> Result<Self> {
         let control = Control::new(&config);
         let facts = control.check_server().await?;
-        Schema::from(&config).create(&control, config.mode).await?;
+        Schema::from(&config).create(&control, facts, config.mode).await?;
         let shown: Arc<str> = config.shown.as_str().into();
         let collector = Arc::new(Collector::new(&config, Arc::clone(&control)));
         let client = match config.mode {

@@ -10,7 +10,9 @@ use tokio::time::timeout;
 
 use crate::config::PostgresConfig;
 use crate::control::{Backend, Control, ServerFacts, column};
+use crate::epoch::Epoch;
 use crate::error;
+use crate::schema::Schema;
 use crate::session::{LockSession, Opened};
 use crate::wire::Wire;
 
@@ -29,6 +31,7 @@ pub(crate) struct Opener {
     control: Arc<Control>,
     permits: Arc<Semaphore>,
     facts: ServerFacts,
+    epoch: Epoch,
     max_sessions: usize,
     wait_slice: Duration,
     open_timeout: Duration,
@@ -40,7 +43,6 @@ const WHO: &str = "SELECT a.pid, (extract(epoch FROM a.backend_start) * 1000000)
     (extract(epoch FROM current_setting('idle_session_timeout')::interval) * 1000)::int8, \
     (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::int8 \
     FROM pg_stat_get_activity(pg_backend_pid()) a";
-const AGAIN: &str = "SELECT pg_backend_pid()";
 
 impl Opener {
     pub(crate) fn new(config: &PostgresConfig, control: Arc<Control>, facts: ServerFacts) -> Self {
@@ -49,6 +51,7 @@ impl Opener {
             control,
             permits: Arc::new(Semaphore::new(config.max_sessions)),
             facts,
+            epoch: Epoch::new(&Schema::from(config)),
             max_sessions: config.max_sessions,
             wait_slice: config.wait_slice,
             // It happens inside operations, which end in their own time.
@@ -88,10 +91,11 @@ impl Opener {
             wire.prepare(statement).await.map_err(failed)?;
         }
         let valid_from: Moment = self.clock.now();
-        let again = wire.raw(AGAIN.into()).await.map_err(failed)?;
-        if again.map(|row| column::<i32>(&row, 0)).transpose()? != Some(backend.pid) {
+        let again = wire.raw(self.epoch.look()).await.map_err(failed)?.ok_or_else(no_tokens)?;
+        if column::<i32>(&again, 0)? != backend.pid {
             return Err(pooler("its process number changes between two statements"));
         }
+        self.epoch.ensure(&self.control, column(&again, 1)?).await?;
         let (clock, control) = (self.clock.clone(), Arc::clone(&self.control));
         Ok(LockSession::new(Opened { wire, backend, class, valid_from, clock, control }))
     }
@@ -139,6 +143,10 @@ async fn prove(wire: &mut Wire, class: Duration) -> Result<Backend> {
         return Err(pooler("it does not take the settings of the start-up packet"));
     }
     Ok(backend)
+}
+
+fn no_tokens() -> Error {
+    Error::new(ErrorKind::Protocol, "the sequence of tokens is empty")
 }
 
 fn pooler(sign: &str) -> Error {

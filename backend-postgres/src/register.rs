@@ -51,8 +51,8 @@ impl PostgresRegister {
 
     async fn open(config: PostgresConfig) -> Result<Self> {
         let (control, schema) = (Control::new(&config), Schema::from(&config));
-        let _facts = control.check_server().await?;
-        schema.create_register(&control).await?;
+        let facts = control.check_server().await?;
+        schema.create_register(&control, facts).await?;
         let lines = Lines::connect(&config).await?;
         let inner = Inner {
             lines,

@@ -16,12 +16,11 @@ use crate::config::PostgresConfig;
 use crate::control::{Control, ServerFacts, column};
 use crate::keeper::Heartbeat;
 use crate::key::Target;
-use crate::lines::{Lines, OnBreak};
 use crate::locking::Locking;
 use crate::opener::Opener;
 use crate::own::Own;
 use crate::schema::Schema;
-use crate::sentence::{Sentence, quoted};
+use crate::sentence::quoted;
 use crate::session::Line;
 
 /// The client in row mode.
@@ -30,8 +29,6 @@ pub(crate) struct Rows {
     schema: Schema,
     control: Arc<Control>,
     own: Own,
-    /// Draws tokens outside the transactions that hold rows, when they must survive a crash.
-    tokens: Option<Arc<Lines>>,
 }
 
 impl Rows {
@@ -42,18 +39,17 @@ impl Rows {
     ) -> Result<Arc<Self>> {
         RANGE.check(config.options.ttl)?;
         let opener = Arc::new(Opener::new(&config, Arc::clone(&control), facts));
-        let tokens = if config.durable_tokens { Some(Arc::new(Lines::connect(&config).await?)) } else { None };
         let own = Own::new(&config, opener, Arc::clone(&control), Heartbeat::Row, config.sessions);
         own.warm(class_of(config.options.ttl)).await?;
         let schema = Schema::from(&config);
-        Ok(Arc::new(Self { config, schema, control, own, tokens }))
+        Ok(Arc::new(Self { config, schema, control, own }))
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new("postgres-row", RANGE);
         capabilities.wake = Waking::Pushed;
         capabilities.liveness = LivenessKind::Session;
-        capabilities.fencing = if self.tokens.is_some() { Fencing::Durable } else { Fencing::Volatile };
+        capabilities.fencing = Fencing::Durable;
         capabilities.expires_hung = true;
         capabilities.slack = Duration::from_secs(1);
         capabilities.fixed_lease = true;
@@ -63,8 +59,7 @@ impl Rows {
 
     fn locking(&self, name: &LockName) -> Locking {
         let namespace = self.config.options.namespace.as_str();
-        let tokens = self.tokens.clone();
-        Locking::Row(Arc::new(RowSql::new(&self.schema, namespace, name, tokens)))
+        Locking::Row(Arc::new(RowSql::new(&self.schema, namespace, name)))
     }
 
     pub(crate) async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -138,18 +133,15 @@ pub(crate) struct RowSql {
     wait_for: Arc<str>,
     give_up: Arc<str>,
     insert: Arc<str>,
-    tokens: Option<Arc<Lines>>,
-    draw: Arc<str>,
 }
 
 impl RowSql {
-    fn new(schema: &Schema, namespace: &str, name: &LockName, tokens: Option<Arc<Lines>>) -> Self {
+    fn new(schema: &Schema, namespace: &str, name: &LockName) -> Self {
         let (namespace, text) = (quoted(namespace), quoted(name.as_str()));
         // The number is drawn after the row is locked: the sub-select returns only then.
-        let number = if tokens.is_some() { "0::int8" } else { "{token}" };
         let lock = |how: &str| -> Arc<str> {
             let row = "SELECT 1 FROM {schema}.row WHERE namespace = ";
-            let sql = schema.fill(&format!("BEGIN; SELECT {number} FROM ({row}"));
+            let sql = schema.fill(&format!("BEGIN; SELECT nextval({{draw}}) FROM ({row}"));
             format!("{sql}{namespace} AND name = {text} {how}) locked").into()
         };
         let look = schema.fill("SELECT 1 FROM {schema}.row WHERE namespace = ");
@@ -159,14 +151,12 @@ impl RowSql {
             wait_for: lock("FOR UPDATE"),
             give_up: format!("ROLLBACK; {look}{namespace} AND name = {text}").into(),
             insert: format!("{insert}{namespace}, {text}) ON CONFLICT DO NOTHING").into(),
-            draw: schema.fill("SELECT {token}").into(),
-            tokens,
         }
     }
 
     pub(crate) async fn attempt(&self, line: &mut Line) -> Result<Option<i64>, sqlx::Error> {
         if let Some(row) = line.raw(Arc::clone(&self.try_it)).await? {
-            return self.number(&row).await.map(Some);
+            return row.try_get(0).map(Some);
         }
         // Busy or absent: looked at in the same flight.
         if line.raw(Arc::clone(&self.give_up)).await?.is_some() {
@@ -175,7 +165,7 @@ impl RowSql {
         // It is committed before anybody locks it.
         line.raw(Arc::clone(&self.insert)).await?;
         match line.raw(Arc::clone(&self.try_it)).await? {
-            Some(row) => self.number(&row).await.map(Some),
+            Some(row) => row.try_get(0).map(Some),
             None => line.raw("ROLLBACK".into()).await.map(|_| None),
         }
     }
@@ -183,19 +173,12 @@ impl RowSql {
     pub(crate) async fn wait(&self, line: &mut Line) -> Result<i64, sqlx::Error> {
         loop {
             if let Some(row) = line.raw(Arc::clone(&self.wait_for)).await? {
-                return self.number(&row).await;
+                return row.try_get(0);
             }
             // Deleted while it was waited for: no row is never a grant.
             line.raw("ROLLBACK".into()).await?;
             line.raw(Arc::clone(&self.insert)).await?;
         }
-    }
-
-    async fn number(&self, row: &PgRow) -> Result<i64, sqlx::Error> {
-        let Some(tokens) = &self.tokens else { return row.try_get(0) };
-        let sentence = Sentence { sql: Arc::clone(&self.draw), values: Vec::new() };
-        let drawn = tokens.run(&sentence, OnBreak::Repeat, "drawing a token").await;
-        drawn.map_err(|error| sqlx::Error::Protocol(error.to_string()))?.row.try_get(0)
     }
 
     pub(crate) async fn give_back(&self, line: &mut Line) -> Result<bool, sqlx::Error> {

@@ -3,8 +3,11 @@
 use lockyard_api::Result;
 
 use crate::config::{Mode, PostgresConfig};
-use crate::control::{Control, column};
+use crate::control::{Control, ServerFacts, column};
 use crate::sentence::quoted;
+
+/// The first version with sequences that are not logged.
+const UNLOGGED_SEQUENCES: i32 = 150_000;
 
 /// The names of what lies in the schema, quoted for use in statements.
 #[derive(Debug, Clone)]
@@ -25,29 +28,30 @@ impl Schema {
     /// Puts this schema's names into a statement that is written with `{schema}`.
     pub(crate) fn fill(&self, template: &str) -> String {
         // Inside the literal of nextval a quote is doubled; inside the identifier it is not.
-        let literal = self.name("token").replace('\'', "''");
+        let literal = |object| format!("'{}'", self.name(object).replace('\'', "''"));
         template
-            .replace("{token}", &format!("nextval('{literal}')"))
+            .replace("{draw}", &literal("draw"))
+            .replace("{version}", &literal("version"))
             .replace("{schema}", &format!("\"{}\"", self.quoted))
     }
 
     /// Creates what `mode` needs unless it is there.
-    pub(crate) async fn create(&self, control: &Control, mode: Mode) -> Result<()> {
+    pub(crate) async fn create(&self, control: &Control, facts: ServerFacts, mode: Mode) -> Result<()> {
         let objects = match mode {
-            Mode::Advisory => &["token"][..],
-            Mode::Row => &["token", "row"],
-            Mode::Lease => &["token", "lease", "waiter", "take_lease_2", "give_lease_1"],
+            Mode::Advisory => &["begin_epoch_1"][..],
+            Mode::Row => &["begin_epoch_1", "row"],
+            Mode::Lease => &["begin_epoch_1", "lease", "waiter", "take_lease_3", "give_lease_2"],
         };
-        self.create_unless(control, objects).await
+        self.create_unless(control, facts, objects).await
     }
 
     /// Creates what registers need unless it is there.
-    pub(crate) async fn create_register(&self, control: &Control) -> Result<()> {
-        self.create_unless(control, &["token", "register", "write_register_2"]).await
+    pub(crate) async fn create_register(&self, control: &Control, facts: ServerFacts) -> Result<()> {
+        self.create_unless(control, facts, &["register", "write_register_2"]).await
     }
 
     /// Looked at first: a user without the right to create may use what its owner created.
-    async fn create_unless(&self, control: &Control, objects: &[&str]) -> Result<()> {
+    async fn create_unless(&self, control: &Control, facts: ServerFacts, objects: &[&str]) -> Result<()> {
         let there = |object: &&str| {
             let name = quoted(&self.name(object));
             format!("(to_regclass({name}) IS NOT NULL OR to_regproc({name}) IS NOT NULL)")
@@ -58,7 +62,9 @@ impl Schema {
         if there {
             return Ok(());
         }
-        control.simple(self.fill(include_str!("sql/create.sql")), "creating the schema").await.map(drop)
+        let unlogged = if facts.version >= UNLOGGED_SEQUENCES { "UNLOGGED " } else { "" };
+        let script = self.fill(include_str!("sql/create.sql")).replace("{unlogged}", unlogged);
+        control.simple(script, "creating the schema").await.map(drop)
     }
 }
 
@@ -76,8 +82,8 @@ mod tests {
     fn names_are_quoted_for_their_place() {
         let schema = Schema::new("o'\"x");
         assert_eq!(
-            schema.fill("SELECT {token} FROM {schema}.row"),
-            r#"SELECT nextval('"o''""x".token') FROM "o'""x".row"#
+            schema.fill("SELECT nextval({draw}) FROM {schema}.row"),
+            r#"SELECT nextval('"o''""x".draw') FROM "o'""x".row"#
         );
     }
 }

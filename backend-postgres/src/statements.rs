@@ -70,10 +70,10 @@ impl Advisory {
         // CASE evaluates the branch only when the condition holds: a busy try and a waiter draw no token.
         let fill = |template| Arc::from(schema.fill(template));
         Self {
-            try_one: fill("SELECT CASE WHEN pg_try_advisory_lock($1) THEN {token} END"),
-            try_two: fill("SELECT CASE WHEN pg_try_advisory_lock($1, $2) THEN {token} END"),
-            wait_one: fill("SELECT CASE WHEN pg_advisory_lock($1) IS NOT NULL THEN {token} END"),
-            wait_two: fill("SELECT CASE WHEN pg_advisory_lock($1, $2) IS NOT NULL THEN {token} END"),
+            try_one: fill("SELECT CASE WHEN pg_try_advisory_lock($1) THEN nextval({draw}) END"),
+            try_two: fill("SELECT CASE WHEN pg_try_advisory_lock($1, $2) THEN nextval({draw}) END"),
+            wait_one: fill("SELECT CASE WHEN pg_advisory_lock($1) IS NOT NULL THEN nextval({draw}) END"),
+            wait_two: fill("SELECT CASE WHEN pg_advisory_lock($1, $2) IS NOT NULL THEN nextval({draw}) END"),
         }
     }
 

@@ -304,7 +304,7 @@ impl Harness for PostgresHarness {
     }
 
     async fn last_token(&self, _name: &LockName) -> Option<u64> {
-        let sql = self.sql("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {schema}.token");
+        let sql = self.sql("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {schema}.draw");
         let row = self.ask(sqlx::query(sql)).await?;
         u64::try_from(row.try_get::<i64, _>(0).ok()?).ok()
     }

@@ -1,7 +1,7 @@
 //! The traps of rows and leases. The numbers in the comments are field cases.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockyard_api::{
@@ -9,7 +9,7 @@ use lockyard_api::{
 };
 use lockyard_conformance::Harness;
 use lockyard_postgres::testing::PostgresHarness;
-use lockyard_postgres::{Mode, PostgresConfig, PostgresLock, PostgresRegister};
+use lockyard_postgres::{Mode, PostgresLock, PostgresRegister};
 use sqlx::Row;
 use tokio::task::JoinSet;
 
@@ -79,25 +79,68 @@ async fn a_missing_row_is_never_a_grant() -> Checked {
     Ok(())
 }
 
-/// Drawn outside the transaction, a row lock's token is as durable as the others.
-#[tokio::test]
-async fn durable_tokens_of_rows_are_committed_before_the_grant() -> Checked {
-    let Some(harness) = harness(Mode::Row).await? else { return Ok(()) };
-    let server = harness.server().ok_or("own")?;
-    let url = format!("{}?lock=row&token=durable", server.lock_url());
-    let name = name();
-    let mut last = None;
-    for _ in 0..3 {
-        let lock = harness.client(PostgresConfig::from_url(&url)?).await?.0;
-        assert_eq!(lock.capabilities().fencing, lockyard_api::Fencing::Durable);
-        let grant = granted(&lock, &claim(&name)).await?;
-        assert!(grant.token > last, "{:?} after {last:?}", grant.token);
-        last = grant.token;
+/// A logged sequence is flushed by whoever draws every 33rd number; what others drew meanwhile came again after a crash.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_before_a_flush_repeats_no_token() -> Checked {
+    for mode in [Mode::Advisory, Mode::Row] {
+        let Some(harness) = harness(mode).await? else { return Ok(()) };
+        // Flushes take 100 ms, so that the crash can come before the end of one.
+        let slow = ["ALTER SYSTEM SET commit_delay = 100000", "ALTER SYSTEM SET commit_siblings = 0"];
+        for sql in slow.into_iter().chain(["SELECT pg_reload_conf()"]) {
+            sqlx::raw_sql(sql).execute(&mut harness.side().await?).await?;
+        }
+        let names = [name(), name()];
+        let told = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let mut drawing = JoinSet::new();
+        for at in 0..2 {
+            let (lock, claim, told) = (client(&harness).await?, claim(&names[at]), Arc::clone(&told));
+            drawing.spawn(async move {
+                while let Ok(Attempt::Granted(grant)) = lock.try_acquire(&claim).await {
+                    told[at].store(grant.token.map_or(0, FencingToken::get), Ordering::SeqCst);
+                    if lock.release(&claim).await.is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        one_waits_while_the_other_draws(&told).await?;
+        let server = harness.server().ok_or("own")?;
         server.kill().await?;
-        drop(lock);
+        while drawing.join_next().await.is_some() {}
         server.restart().await?;
+        let lock = client(&harness).await?;
+        for (name, told) in names.iter().zip(told.iter()) {
+            let grant = granted(&lock, &claim(name)).await?;
+            let (token, last) = (grant.token.ok_or("a token")?.get(), told.load(Ordering::SeqCst));
+            assert!(token > last, "{mode:?}: {token} after {last}");
+        }
     }
     Ok(())
+}
+
+/// Ends too when both have drawn so many that nobody waits for a flush.
+async fn one_waits_while_the_other_draws(told: &[AtomicU64; 2]) -> Checked {
+    const ENOUGH: usize = 100;
+    let clock = Clock::system();
+    let (mut drawn, mut last, mut since) = ([0_usize; 2], [0; 2], [clock.now(); 2]);
+    let watching = async {
+        loop {
+            for at in 0..2 {
+                let now = told[at].load(Ordering::SeqCst);
+                if now != last[at] {
+                    (last[at], drawn[at], since[at]) = (now, drawn[at] + 1, clock.now());
+                }
+            }
+            let waits = since.map(|since| clock.now().since(since) > Duration::from_millis(20));
+            let many = drawn.iter().sum::<usize>() > 40;
+            if (many && waits[0] != waits[1]) || drawn.iter().all(|drawn| *drawn > ENOUGH) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let limit = lockyard_testbed::timing::scaled(Duration::from_secs(20));
+    tokio::time::timeout(limit, watching).await.map_err(|_| "neither drew".into())
 }
 
 /// B105: a database whose default isolation makes statements fail to serialise.

@@ -3,8 +3,36 @@ BEGIN;
 SELECT pg_advisory_xact_lock(8390042714201347);
 CREATE SCHEMA IF NOT EXISTS {schema};
 
--- A cache would hand out numbers that fall from session to session.
-CREATE SEQUENCE IF NOT EXISTS {schema}.token AS bigint CACHE 1;
+-- Versions of registers. A cache would hand out numbers that fall from session to session.
+CREATE SEQUENCE IF NOT EXISTS {schema}.version AS bigint CACHE 1;
+
+-- Tokens: a sequence that is not logged (where the server can do that), and above it the epoch, a row that is. A crash resets the
+-- sequence, and the next epoch sets it far above whatever it gave out.
+CREATE {unlogged}SEQUENCE IF NOT EXISTS {schema}.draw AS bigint CACHE 1;
+CREATE TABLE IF NOT EXISTS {schema}.epoch (
+    single boolean PRIMARY KEY CHECK (single),
+    number bigint NOT NULL
+);
+
+-- Sets the sequence to the epoch that is committed, unless it is there. One at a time: a sequence must not be set back.
+CREATE OR REPLACE FUNCTION {schema}.begin_epoch_1() RETURNS void LANGUAGE plpgsql AS $lockyard$
+DECLARE
+    base bigint;
+BEGIN
+    SELECT e.number << 40 INTO STRICT base FROM {schema}.epoch e FOR UPDATE;
+    PERFORM setval({draw}, base) FROM {schema}.draw d WHERE d.last_value < base;
+END $lockyard$;
+
+-- The next token, for those whose connection has not looked at the sequence: refused with LY001 when an epoch is due.
+CREATE OR REPLACE FUNCTION {schema}.next_token_1() RETURNS bigint LANGUAGE plpgsql AS $lockyard$
+DECLARE
+    number CONSTANT bigint := nextval({draw});
+BEGIN
+    IF number >> 40 = 0 OR number & 1099511627775 >= 549755813888 THEN
+        RAISE EXCEPTION 'an epoch of tokens is due' USING ERRCODE = 'LY001';
+    END IF;
+    RETURN number;
+END $lockyard$;
 
 -- Row mode: a row for each name, locked and never changed.
 CREATE TABLE IF NOT EXISTS {schema}.row (
@@ -44,7 +72,7 @@ CREATE TABLE IF NOT EXISTS {schema}.waiter (
     UNIQUE (namespace, name, owner)
 );
 
--- Fenced registers, in every mode. A version is a number of the sequence, so that none comes twice, not even after its row
+-- Fenced registers, in every mode. A version is a number of a sequence, so that none comes twice, not even after its row
 -- was deleted by hand.
 CREATE TABLE IF NOT EXISTS {schema}.register (
     namespace text NOT NULL,
@@ -76,7 +104,7 @@ BEGIN
             RETURN;
         END IF;
         INSERT INTO {schema}.register (namespace, name, value, token, version, written_at)
-            VALUES (a_namespace, a_name, a_value, a_token, {token}, clock_timestamp())
+            VALUES (a_namespace, a_name, a_value, a_token, nextval({version}), clock_timestamp())
             ON CONFLICT DO NOTHING RETURNING version INTO number;
         IF FOUND THEN
             outcome := 0;
@@ -93,7 +121,7 @@ BEGIN
     ELSE
         outcome := 0;
         UPDATE {schema}.register r
-            SET value = a_value, token = a_token, version = {token}, written_at = clock_timestamp()
+            SET value = a_value, token = a_token, version = nextval({version}), written_at = clock_timestamp()
             WHERE r.namespace = a_namespace AND r.name = a_name RETURNING r.version INTO number;
     END IF;
 END $lockyard$;
@@ -102,7 +130,7 @@ END $lockyard$;
 --
 -- outcome: 1 held by the claim, 0 busy or queued. rest: how long the present lease still runs, in milliseconds.
 -- The clock is read, and the token drawn, after the row was waited for: never through EXCLUDED.
-CREATE OR REPLACE FUNCTION {schema}.take_lease_2(
+CREATE OR REPLACE FUNCTION {schema}.take_lease_3(
     a_namespace text, a_name text, a_owner text, a_ttl bigint, a_label text, a_origin text,
     a_channel text, a_listener_pid integer, a_listener_started bigint,
     OUT outcome integer, OUT number bigint, OUT rest bigint, OUT ahead bigint
@@ -121,7 +149,7 @@ BEGIN
     IF FOUND THEN
         UPDATE {schema}.lease AS l SET
             token = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp() AND l.token IS NOT NULL
-                THEN l.token ELSE {token} END,
+                THEN l.token ELSE {schema}.next_token_1() END,
             since = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp()
                 THEN l.since ELSE clock_timestamp() END,
             owner = a_owner, expires_at = clock_timestamp() + a_lease, label = a_label, origin = a_origin
@@ -150,7 +178,7 @@ BEGIN
                 clock_timestamp() + a_lease, clock_timestamp(), a_label, a_origin)
         ON CONFLICT (namespace, name) DO UPDATE SET
             token = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp() AND l.token IS NOT NULL
-                THEN l.token ELSE {token} END,
+                THEN l.token ELSE {schema}.next_token_1() END,
             since = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp()
                 THEN l.since ELSE clock_timestamp() END,
             owner = a_owner, expires_at = clock_timestamp() + a_lease, label = a_label, origin = a_origin
@@ -194,7 +222,7 @@ END $lockyard$;
 --
 -- Answers 2 for a hold, 1 for a place in the queue, 0 for nothing. The waiters are read by a statement of its own after the
 -- row is locked: one that queued before is seen, one that queues later waits for the row and finds the name free.
-CREATE OR REPLACE FUNCTION {schema}.give_lease_1(a_namespace text, a_name text, a_owner text) RETURNS integer
+CREATE OR REPLACE FUNCTION {schema}.give_lease_2(a_namespace text, a_name text, a_owner text) RETURNS integer
 LANGUAGE plpgsql AS $lockyard$
 DECLARE
     holder record;
@@ -237,7 +265,7 @@ BEGIN
             -- A role that may not see when a process started cannot tell it from a later one of its number.
             SELECT FROM pg_stat_get_activity(next.listener_pid) a WHERE
                 coalesce((extract(epoch FROM a.backend_start) * 1000000)::bigint = next.listener_started, true))) THEN
-            UPDATE {schema}.lease l SET owner = next.owner, token = {token}, since = clock_timestamp(),
+            UPDATE {schema}.lease l SET owner = next.owner, token = {schema}.next_token_1(), since = clock_timestamp(),
                 expires_at = clock_timestamp() + next.ttl, label = next.label, origin = next.origin
                 WHERE l.namespace = a_namespace AND l.name = a_name RETURNING l.token INTO number;
             IF next.channel <> '' THEN
