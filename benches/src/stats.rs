@@ -52,6 +52,13 @@ impl Estimate {
         self.lo <= value && value <= self.hi
     }
 
+    /// This over another that was not measured in the same trials: the widest interval that both allow. `None` where the other may
+    /// be zero.
+    #[must_use]
+    pub fn over(&self, other: &Self) -> Option<Self> {
+        (other.lo > 0.0).then(|| Self::new(self.est / other.est, self.lo / other.hi, self.hi / other.lo))
+    }
+
     /// Whether two intervals have a value in common: then nobody wins.
     #[must_use]
     pub fn ties_with(&self, other: &Self) -> bool {
@@ -227,6 +234,9 @@ mod tests {
         let a = Estimate::new(1.0, 0.9, 1.1);
         assert!(a.ties_with(&Estimate::new(1.2, 1.1, 1.3)) && a.contains(1.0));
         assert!(!a.ties_with(&Estimate::new(1.2, 1.11, 1.3)));
+        let (four, two) = (Estimate::new(4.0, 3.0, 6.0), Estimate::new(2.0, 1.5, 3.0));
+        assert_eq!(four.over(&two), Some(Estimate::new(2.0, 1.0, 4.0)));
+        assert_eq!(four.over(&Estimate::new(1.0, 0.0, 2.0)), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The report in a browser: light, dark, narrow, printed. Pictures are kept in the folder that `LOCKYARD_PICTURES` names.
 
 mod browser;
+mod everything;
 mod look;
 
 use std::path::PathBuf;
@@ -12,25 +13,29 @@ use browser::VIEWS;
 /// Written by `lockyard compare`: see `tests/data/README.md`.
 const MEASURED: &str = include_str!("../data/quick.json");
 
-fn report() -> Report {
-    Report::from_json(MEASURED).expect("a report")
+fn page() -> String {
+    Report::from_json(MEASURED).expect("a report").to_html().expect("a page")
 }
 
-fn page() -> String {
-    report().to_html().expect("a page")
+/// The folder for the pictures of a report, with the page in it.
+fn folder(which: &str, page: &str) -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os("LOCKYARD_PICTURES")?).join(which);
+    std::fs::create_dir_all(&folder).expect("a folder for the pictures");
+    std::fs::write(folder.join("report.html"), page).expect("the page");
+    Some(folder)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_report_is_fit_to_be_read() {
-    let folder = std::env::var_os("LOCKYARD_PICTURES").map(PathBuf::from);
-    if let Some(folder) = &folder {
-        std::fs::create_dir_all(folder).expect("a folder for the pictures");
-        std::fs::write(folder.join("report.html"), page()).expect("the page");
-    }
     browser::with_browser(|tab| async move {
-        let found = look::complaints(&tab, &page(), &VIEWS, folder.as_deref()).await.expect("a look");
-        look::print(&tab, folder.as_deref()).await.expect("a print");
-        assert!(found.is_empty(), "{found:#?}");
+        let everything = everything::grown(MEASURED).to_html().expect("a page");
+        for (which, page) in [("measured", page()), ("everything", everything)] {
+            assert!(page.len() <= 500_000, "{which}: the page has {} bytes", page.len());
+            let folder = folder(which, &page);
+            let found = look::complaints(&tab, &page, &VIEWS, folder.as_deref()).await.expect("a look");
+            look::print(&tab, folder.as_deref()).await.expect("a print");
+            assert!(found.is_empty(), "{which}: {found:#?}");
+        }
     })
     .await;
 }

@@ -7,6 +7,7 @@ mod evidence;
 mod faults;
 mod fits;
 mod numbers;
+mod peers;
 mod raw;
 mod rows;
 mod safety;

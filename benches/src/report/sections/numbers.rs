@@ -1,6 +1,6 @@
 //! The figures of every scenario, and the goals.
 
-use super::rows;
+use super::{peers, rows};
 use crate::report::anchors;
 use crate::report::goals::{Verdict, key};
 use crate::report::model::{Report, ScenarioResults};
@@ -16,7 +16,8 @@ pub(super) fn numbers(report: &Report) -> Section {
     if !missing.is_empty() {
         section.text.push(format!("Not measured in this run (suite {}): {}.", report.suite, missing.join("; ")));
     }
-    section.tables.extend(peers(report));
+    section.tables.extend(peers::known(report));
+    section.tables.extend(peers::compared(report));
     section.tables.push(goals(report));
     section
 }
@@ -100,17 +101,6 @@ fn note(result: &crate::report::ScenarioResult) -> Cell {
         return Cell::toned(notes.join("; "), Tone::Bad);
     }
     Cell::toned(notes.join("; "), if result.trials == 0 { Tone::Faint } else { Tone::Plain })
-}
-
-/// The locks of others in this run, with what one has to know of them.
-fn peers(report: &Report) -> Option<Table> {
-    let mut table =
-        Table::new("Peers: locks of others, measured in the same trials", ["peer", "server", "version", "to know"]);
-    for peer in report.backends.iter().filter(|backend| backend.is_peer()) {
-        let cells = vec![peer.kind.as_str().into(), peer.version.as_str().into(), peer.notes.join("; ").into()];
-        table.row_at(anchors::server(peer), report.name(&peer.id), cells);
-    }
-    (!table.rows.is_empty()).then(|| table.at("peers"))
 }
 
 fn goals(report: &Report) -> Table {
