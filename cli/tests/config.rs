@@ -16,7 +16,11 @@ const KEYS: [&str; 10] =
 /// `lockyard` with the home folder of the scratch, and no URL from the environment.
 fn at_home(scratch: &Scratch, args: &[&str]) -> Command {
     let mut command = scratch.lockyard(args);
-    command.env_remove("LOCKYARD_URL").env_remove("XDG_CONFIG_HOME").env("HOME", scratch.folder());
+    command
+        .env_remove("LOCKYARD_URL")
+        .env_remove("LOCKYARD_CONFIG")
+        .env_remove("XDG_CONFIG_HOME")
+        .env("HOME", scratch.folder());
     command
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use lockyard_testbed::Service;
 use nix::sys::signal::Signal;
 use support::replica::{Replica, Told, serve, ticks};
-use support::{Checked, server_of};
+use support::{Checked, locks_on};
 
 const REPLICAS: usize = 5;
 const PERIOD: Duration = Duration::from_millis(250);
@@ -28,8 +28,7 @@ fn lease(locks: &lockyard::Locker) -> Duration {
 }
 
 async fn no_slot_twice_and_none_unheard_of(service: Service, query: &str) -> Checked {
-    let Some(server) = server_of(service).await? else { return Ok(()) };
-    let url = format!("{}{query}", server.lock_url());
+    let Some((server, url)) = locks_on(service, query).await? else { return Ok(()) };
     let (ticks, told) = (ticks(PERIOD)?, Told::default());
     let more = async |count: usize| told.reaches("started", told.count("started") + count).await;
     let ttl = lease(&lockyard::connect(&url).await?);

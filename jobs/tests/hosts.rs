@@ -11,7 +11,7 @@ use lockyard_jobs::Misfire;
 use lockyard_testbed::ClockOffset::{Ahead, Behind};
 use lockyard_testbed::{Service, WallClock};
 use support::replica::{Replica, Told, serve, ticks};
-use support::{Checked, server_of};
+use support::{Checked, locks_on};
 
 const SLOTS: usize = 50;
 /// The clocks are sixteen slots apart.
@@ -27,8 +27,7 @@ async fn replica() -> Checked {
 }
 
 async fn each_slot_is_run_once(service: Service, query: &str) -> Checked {
-    let Some(server) = server_of(service).await? else { return Ok(()) };
-    let url = format!("{}{query}", server.lock_url());
+    let Some((_server, url)) = locks_on(service, query).await? else { return Ok(()) };
     let (ticks, told) = (ticks(PERIOD)?, Told::default());
     let (mut replicas, mut clocks) = (Vec::new(), Vec::new());
     let second = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockyard_jobs::{Job, Outcome, Skipped, WallTime};
 use lockyard_testbed::Service;
 use lockyard_testbed::timing::eventually;
-use support::{Checked, SOON, nothing, server_of};
+use support::{Checked, SOON, locks_on, nothing};
 
 const LEAST: Duration = Duration::from_secs(4);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -65,8 +65,8 @@ async fn stays_closed(url: &str, by: By) -> Checked {
 }
 
 async fn on_server(service: Service, query: &str, by: By) -> Checked {
-    let Some(server) = server_of(service).await? else { return Ok(()) };
-    stays_closed(&format!("{}{query}", server.lock_url()), by).await
+    let Some((_server, url)) = locks_on(service, query).await? else { return Ok(()) };
+    stays_closed(&url, by).await
 }
 
 #[tokio::test]
@@ -104,4 +104,38 @@ async fn etcd() -> Checked {
 #[tokio::test]
 async fn zookeeper() -> Checked {
     on_server(Service::Zookeeper, "", By::Server).await
+}
+
+/// How old a value is by the server's clock lies between two times that were taken around it.
+async fn ages_from_its_last_write(service: Service) -> Checked {
+    // The clock of the machine is the server's too, and may be slewed.
+    const OFF: Duration = Duration::from_millis(50);
+    let Some((_server, url)) = locks_on(service, "").await? else { return Ok(()) };
+    let (register, name) = (lockyard::connect_register(&url).await?, lockyard::LockName::new("stamp")?);
+    assert!(register.tells_age());
+    assert_eq!(register.age(&name).await?, None);
+    let clock = lockyard::Clock::system();
+    let mut version = lockyard::Version::ABSENT;
+    for number in 1..3 {
+        let before = clock.now();
+        let written = register.write(&name, b"x", lockyard::FencingToken::new(number)?, version).await?;
+        let after = clock.now();
+        clock.sleep(OFF * 4).await;
+        let least = clock.now().since(after);
+        let age = register.age(&name).await?.ok_or("it was written")?;
+        assert!(age + OFF >= least && age <= clock.now().since(before) + OFF, "{url}: {age:?}, at least {least:?}");
+        version = register.read(&name).await?.version;
+        assert!(matches!(written, lockyard::Write::Written { version: of_write } if of_write == version), "as it was");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn ages_on_postgres() -> Checked {
+    ages_from_its_last_write(Service::Postgres).await
+}
+
+#[tokio::test]
+async fn ages_on_zookeeper() -> Checked {
+    ages_from_its_last_write(Service::Zookeeper).await
 }

@@ -107,8 +107,8 @@ async fn each_slot_is_run_once(url: &str) -> Checked {
 }
 
 async fn on_server(service: Service, query: &str) -> Checked {
-    let Some(server) = support::server_of(service).await? else { return Ok(()) };
-    each_slot_is_run_once(&format!("{}{query}", server.lock_url())).await
+    let Some((_server, url)) = support::locks_on(service, query).await? else { return Ok(()) };
+    each_slot_is_run_once(&url).await
 }
 
 #[tokio::test]

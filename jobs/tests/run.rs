@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use lockyard::{Claim, LockName, LostReason, Namespace};
 use lockyard_jobs::{
-    Backoff, BreakerCause, JobError, JobEvent, Misfire, OnConflict, OnCrash, Outcome, RecordError, Schedule, Skipped,
-    Status,
+    Backoff, JobError, JobEvent, Misfire, OnConflict, OnCrash, Outcome, RecordError, Schedule, Skipped, Status,
 };
 use lockyard_testbed::timing::eventually;
 use support::{Checked, Heard, MINUTE, Replica, SOON, nothing, overwrite, record, server, soon};
@@ -377,30 +376,5 @@ async fn slots_that_are_too_late_are_written_down_once() -> Checked {
     let again = job.run_tick(replica.now(), nothing).await?;
     assert!(matches!(again, Outcome::Skipped(Skipped::Claimed { .. })), "{again:?}");
     assert_eq!(record(&job).await?.history.last().map(|entry| (entry.status, entry.count)), Some((Status::Missed, 3)));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_service_in_trouble_is_not_stormed() -> Checked {
-    let server = server();
-    let replica = Replica::of(&server);
-    let heard = Heard::default();
-    let job = replica.job("sync").schedule(every_minute()).observer(heard.clone()).build()?;
-    replica.lock.link().silence();
-    for _ in 0..5 {
-        assert!(matches!(job.run_tick(replica.now(), nothing).await, Err(JobError::Lock { .. })));
-    }
-    let stopped = job.run_tick(replica.now(), nothing).await;
-    assert!(matches!(&stopped, Err(JobError::BreakerOpen { failures: 5, .. })), "{stopped:?}");
-    assert!(
-        heard
-            .events()
-            .iter()
-            .any(|event| matches!(event, JobEvent::BreakerOpened { cause: BreakerCause::Unreachable, .. }))
-    );
-    replica.lock.link().heal();
-    let ran = || async { matches!(job.run_tick(replica.now(), nothing).await, Ok(Outcome::Ran(()))) };
-    eventually(SOON, ran).await.ok_or("it stays stopped")?;
-    assert!(heard.events().iter().any(|event| matches!(event, JobEvent::BreakerClosed { .. })));
     Ok(())
 }

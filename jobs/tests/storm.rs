@@ -12,7 +12,7 @@ use lockyard_testbed::{Options, Server, Service};
 use support::Checked;
 use support::replica::{JOB, Replica, Told, serve};
 
-/// Of 200 processes not more than 200 requests a second.
+/// Of 200 processes less than 200 requests a second, those that scripts make inside not counted.
 const REQUESTS_PER_SECOND_AND_PROCESS: f64 = 1.0;
 const WINDOW: Duration = Duration::from_secs(10);
 

@@ -103,6 +103,8 @@ pub(crate) fn bare(args: &[&str]) -> Command {
     for (variable, _) in std::env::vars_os().filter(|(v, _)| v.to_string_lossy().starts_with("LOCKYARD_")) {
         command.env_remove(variable);
     }
+    // Whoever runs the tests may have settings.
+    command.env("LOCKYARD_CONFIG", "/dev/null");
     command.args(args).stdin(Stdio::null()).kill_on_drop(true);
     command
 }

@@ -101,6 +101,15 @@ impl JobObserver for Heard {
     }
 }
 
+/// A server of its own and the URL of locks on it, or `None` after saying why there is none.
+pub(crate) async fn locks_on(service: Service, query: &str) -> Checked<Option<(Server, String)>> {
+    let server = server_of(service).await?;
+    Ok(server.map(|server| {
+        let url = format!("{}{query}", server.lock_url());
+        (server, url)
+    }))
+}
+
 /// A server of its own, or `None` after saying why there is none.
 pub(crate) async fn server_of(service: Service) -> Checked<Option<Server>> {
     Ok(Server::start_or_skip(service).await?)
