@@ -10,9 +10,9 @@ compare: setup
 	$(CARGO) build --release -p lockyard-cli
 	target/release/lockyard compare --suite quick
 
-## The same with the standard suite
+## The same with the standard suite, and with locks of others beside ours
 report: setup
-	$(CARGO) build --release -p lockyard-cli
+	$(CARGO) build --release -p lockyard-cli --features peers
 	target/release/lockyard compare --suite standard
 
 ## Every test; a server or browser that is missing is a failure

@@ -24,6 +24,8 @@
 mod environment;
 mod floor;
 mod measure;
+#[cfg(feature = "peers")]
+mod peer;
 mod plan;
 mod progress;
 pub mod report;
@@ -33,6 +35,7 @@ mod side;
 mod spinners;
 pub mod stats;
 mod target;
+mod worker;
 
 pub use environment::Environment;
 pub use measure::NoopLock;
@@ -41,3 +44,4 @@ pub use progress::{Progress, Silent};
 pub use run::{Measured, run};
 pub use scenario::{Clients, Fault, Machine, Names, Scenario};
 pub use target::{Connect, Connecting, Counted, Target};
+pub use worker::{Spawn, serve};

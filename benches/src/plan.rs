@@ -1,10 +1,14 @@
 //! What is measured, how often and for how long.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Clients, Machine, Names, Scenario, Target};
+use crate::{Clients, Fault, Machine, Names, Scenario, Target};
+
+/// How many cycles of `open_loop` are due a second unless told otherwise: what every server can do with ease.
+const RATE: u64 = 200;
 
 /// How thorough a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -12,9 +16,10 @@ use crate::{Clients, Machine, Names, Scenario, Target};
 pub enum Suite {
     /// 5 short trials: minutes. Enough to see what is slow, not to tell 1.05 from 1.15.
     Quick,
-    /// 10 longer trials, also with 64 contenders and on a machine that is kept awake.
+    /// 10 longer trials, also with 64 contenders, clients in several processes, on a machine that is kept awake, and with what
+    /// breaks.
     Standard,
-    /// 20 of the longer trials.
+    /// 20 of the longer trials, and 10,000 held locks.
     Full,
 }
 
@@ -72,6 +77,13 @@ pub struct Plan {
     /// How long the requests of `waiting_cost` are counted: 15 s, in which every waiter asks again once, so that what is rare
     /// is not missed. Shorter: it may be missed. Longer: steadier.
     pub waiting: Duration,
+    /// How long the locks of `hold_cost` are held while their cost is taken: 20 s, in which each is renewed twice. Shorter:
+    /// some renewals are missed. Longer: steadier.
+    pub holding: Duration,
+    /// How many cycles of `open_loop` are due a second; `None`: the suite's choice.
+    pub rate: Option<u64>,
+    /// Whether hundreds and thousands are a handful: for tests.
+    tiny: bool,
 }
 
 impl Plan {
@@ -82,7 +94,17 @@ impl Plan {
             Suite::Quick => Duration::from_millis(200),
             Suite::Standard | Suite::Full => Duration::from_millis(600),
         };
-        Self { suite, seed, trials: suite.trials(), filter: Vec::new(), slice, waiting: Duration::from_secs(15) }
+        Self {
+            suite,
+            seed,
+            trials: suite.trials(),
+            filter: Vec::new(),
+            slice,
+            waiting: Duration::from_secs(15),
+            holding: Duration::from_secs(20),
+            rate: None,
+            tiny: false,
+        }
     }
 
     /// The plan with so many trials.
@@ -92,7 +114,7 @@ impl Plan {
         self
     }
 
-    /// The plan with these scenarios only, by id: `uncontended parallel contended handoff waiting_cost noop`.
+    /// The plan with these scenarios only, by id, of [`Scenario::IDS`].
     #[must_use]
     pub fn only<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
         self.filter = ids.into_iter().map(Into::into).collect();
@@ -106,41 +128,84 @@ impl Plan {
         self
     }
 
+    /// The plan with so many cycles of `open_loop` a second, in any suite.
+    #[must_use]
+    pub const fn with_rate(mut self, rate: u64) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// The plan with a handful of clients, processes and names instead of hundreds: shows that it works, and no figure.
+    #[must_use]
+    pub const fn tiny(mut self) -> Self {
+        self.tiny = true;
+        self
+    }
+
     /// The scenarios, in the order of the report.
     #[must_use]
     pub fn scenarios(&self) -> Vec<Scenario> {
-        let mut all = vec![Scenario::Noop, Scenario::Uncontended(Names::Same, Machine::Idle)];
-        all.push(Scenario::Uncontended(Names::Fresh, Machine::Idle));
         let thorough = self.suite != Suite::Quick;
-        if thorough {
-            all.push(Scenario::Uncontended(Names::Same, Machine::Awake));
+        let full = self.suite == Suite::Full;
+        let uncontended = |names, machine| Scenario::Uncontended(names, machine);
+        let mut all = vec![Scenario::Noop, uncontended(Names::Same, Machine::Idle)];
+        let mut add = |wanted: bool, scenarios: &[Scenario]| all.extend(scenarios.iter().filter(|_| wanted).copied());
+        add(true, &[uncontended(Names::Fresh, Machine::Idle)]);
+        add(thorough, &[uncontended(Names::Same, Machine::Awake)]);
+        add(true, &[Scenario::Parallel(8)]);
+        add(thorough, &[Scenario::Parallel(64)]);
+        add(true, &[Scenario::Contended(1, Clients::Own), Scenario::Contended(8, Clients::Own)]);
+        add(thorough, &[Scenario::Contended(64, Clients::Own)]);
+        add(thorough, &[Scenario::Contended(64, Clients::Spread(8))]);
+        add(true, &[Scenario::Contended(8, Clients::One)]);
+        add(thorough, &[Scenario::Contended(8, Clients::Unqueued)]);
+        add(true, &[Scenario::Handoff]);
+        add(thorough || self.rate.is_some(), &[Scenario::OpenLoop(self.rate.unwrap_or(RATE))]);
+        add(true, &[Scenario::WaitingCost(50, 1)]);
+        add(thorough, &[Scenario::WaitingCost(1000, 20), Scenario::HoldCost(1000)]);
+        add(full, &[Scenario::HoldCost(10_000)]);
+        add(thorough, &[Scenario::Connections(1000)]);
+        add(thorough, &[Fault::Killed, Fault::Frozen, Fault::CutOff].map(Scenario::Takeover));
+        add(thorough, &[Scenario::Failover]);
+        if self.tiny {
+            all.iter_mut().for_each(|scenario| *scenario = scenario.tiny());
         }
-        all.push(Scenario::Parallel(8));
-        if thorough {
-            all.push(Scenario::Parallel(64));
-        }
-        all.extend([Scenario::Contended(1, Clients::Own), Scenario::Contended(8, Clients::Own)]);
-        if thorough {
-            all.push(Scenario::Contended(64, Clients::Own));
-        }
-        all.extend([Scenario::Contended(8, Clients::One), Scenario::Handoff, Scenario::WaitingCost(50, 1)]);
         all.retain(|scenario| self.filter.is_empty() || self.filter.iter().any(|id| id == scenario.id()));
         all
+    }
+
+    /// How often a scenario is measured.
+    pub(crate) fn trials_of(&self, scenario: Scenario) -> usize {
+        let trials = self.trials.max(1);
+        match scenario {
+            Scenario::WaitingCost(..) | Scenario::HoldCost(_) | Scenario::Connections(_) => 1,
+            // Each takes a lease: the intervals of fewer trials are wide enough to say so.
+            Scenario::Takeover(_) => trials.div_ceil(2),
+            Scenario::Failover => trials.div_ceil(4),
+            _ => trials,
+        }
     }
 
     /// How long the run takes, conformance not included.
     #[must_use]
     pub fn estimate(&self, targets: &[Target]) -> Duration {
-        let trials = u32::try_from(self.trials).unwrap_or(u32::MAX);
         let scenarios = self.scenarios();
-        let of = |target: &Target| -> Duration {
-            let here = scenarios.iter().filter(|scenario| target.runs(**scenario) && !scenario.mostly_waits());
-            here.map(|scenario| self.time_of(*scenario, target.has_server()) * trials).sum()
+        let of = |target: &Target, wanted: fn(Scenario) -> bool| -> Duration {
+            let runs = |scenario: Scenario| target.runs(scenario) && target.refusal(scenario).is_none();
+            let here = scenarios.iter().filter(|scenario| wanted(**scenario) && runs(**scenario));
+            here.map(|scenario| {
+                let trials = u32::try_from(self.trials_of(*scenario)).unwrap_or(u32::MAX);
+                self.time_of(*scenario, target.has_server()) * trials
+            })
+            .sum()
         };
-        let once = scenarios.iter().any(|scenario| scenario.mostly_waits()) && targets.iter().any(Target::has_server);
-        // What is counted is counted on all servers at once.
-        targets.iter().map(of).sum::<Duration>()
-            + if once { self.waiting + Duration::from_secs(3) } else { Duration::ZERO }
+        let one_by_one: Duration = targets.iter().map(|target| of(target, |scenario| !scenario.mostly_waits())).sum();
+        // What mostly waits is measured on all servers at once, on each for one backend after the other.
+        let mut lines: BTreeMap<&str, Duration> = BTreeMap::new();
+        for target in targets {
+            *lines.entry(&target.kind).or_default() += of(target, Scenario::mostly_waits);
+        }
+        one_by_one + lines.into_values().max().unwrap_or_default()
     }
 
     /// How long one side is measured in one trial.
@@ -148,7 +213,9 @@ impl Plan {
         match scenario {
             Scenario::Contended(1, _) => self.slice / 2,
             Scenario::Contended(64, _) | Scenario::Handoff => self.slice * 3 / 2,
-            Scenario::Contended(8, Clients::Own) => self.slice * 2,
+            Scenario::Contended(8, Clients::Own) | Scenario::OpenLoop(_) => self.slice * 2,
+            Scenario::WaitingCost(..) => self.waiting,
+            Scenario::HoldCost(_) => self.holding,
             _ => self.slice,
         }
     }
@@ -156,12 +223,22 @@ impl Plan {
     /// How long one cell takes in one trial, with opening its clients.
     fn time_of(&self, scenario: Scenario, has_floor: bool) -> Duration {
         let sides = match (scenario, has_floor) {
-            (Scenario::Noop, _) | (_, false) | (Scenario::Contended(_, Clients::One), _) => 1,
+            (Scenario::Noop, _) | (_, false) => 1,
+            (Scenario::Contended(_, Clients::One | Clients::Unqueued | Clients::Spread(_)), _) => 1,
             (Scenario::Uncontended(Names::Same, _), _) => 3,
+            _ if scenario.mostly_waits() => 1,
             _ => 2,
         };
-        let opening = Duration::from_millis(if has_floor { 80 } else { 5 });
-        self.slice_of(scenario) * sides + opening
+        let seconds = Duration::from_secs;
+        let beside = match scenario {
+            Scenario::WaitingCost(_, 1) => seconds(3),
+            Scenario::Contended(_, Clients::Spread(_)) => seconds(1),
+            Scenario::WaitingCost(..) | Scenario::Connections(_) | Scenario::HoldCost(..=1000) => seconds(6),
+            Scenario::HoldCost(_) => seconds(25),
+            Scenario::Takeover(_) | Scenario::Failover => seconds(4),
+            _ => Duration::from_millis(if has_floor { 80 } else { 5 }),
+        };
+        self.slice_of(scenario) * sides + beside
     }
 }
 
@@ -175,7 +252,11 @@ mod tests {
         let ids: Vec<_> = plan.scenarios().iter().map(|s| s.id()).collect();
         assert_eq!(ids, ["uncontended", "uncontended", "handoff"]);
         assert!(Plan::new(Suite::Standard, 1).scenarios().contains(&Scenario::Contended(64, Clients::Own)));
-        assert!(!Plan::new(Suite::Quick, 1).scenarios().iter().any(|s| s.contenders() == 64));
+        let quick = Plan::new(Suite::Quick, 1).scenarios();
+        assert!(!quick.iter().any(|s| s.contenders() == 64 || s.processes() > 1 || s.fault().is_some()));
+        let rated = Plan::new(Suite::Quick, 1).with_rate(50).scenarios();
+        assert!(rated.contains(&Scenario::OpenLoop(50)) && rated.len() == quick.len() + 1);
+        assert!(Plan::new(Suite::Full, 1).scenarios().contains(&Scenario::HoldCost(10_000)));
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lockyard_api::Clock;
+use lockyard_api::{Clock, Moment};
 
 use crate::environment::{self, Environment};
 use crate::floor::{self, Floor};
 use crate::measure::{Job, Trial};
 use crate::report::Backend;
-use crate::side::{Ours, Outcome, Trouble};
+use crate::side::{Ours, Outcome, Side, Trouble};
 use crate::spinners::Spinners;
 use crate::target::Connect;
 use crate::{Machine, Plan, Progress, Scenario, Target};
@@ -35,6 +35,8 @@ pub struct Measured {
     pub unreachable: Vec<(String, String)>,
     /// Whether it was ended before all was measured.
     pub cancelled: bool,
+    /// When it began.
+    pub(crate) started: Moment,
     pub(crate) cells: Vec<Cell>,
 }
 
@@ -48,11 +50,13 @@ pub(crate) struct Cell {
     pub(crate) troubles: Vec<String>,
     /// Why there is no floor, where one was wanted.
     pub(crate) no_floor: Option<String>,
+    /// Why it makes no sense here.
+    pub(crate) refusal: Option<String>,
 }
 
 impl Cell {
     fn is_hopeless(&self) -> bool {
-        self.troubles.len() >= PATIENCE
+        self.refusal.is_some() || self.troubles.len() >= PATIENCE
     }
 
     fn take(&mut self, outcome: Outcome<Trial>, progress: &dyn Progress) {
@@ -77,6 +81,23 @@ struct Runner {
     target: Target,
     floor: Option<Arc<dyn Floor>>,
     no_floor: Option<String>,
+    rival: Option<Rival>,
+}
+
+/// A lock of somebody else, in the place of ours.
+struct Rival {
+    side: Arc<dyn Side>,
+    /// The same on the server that counts.
+    counted: Option<Arc<dyn Side>>,
+    /// How long its waiters may sleep before they look again.
+    poll: Duration,
+    runs: fn(Scenario) -> bool,
+}
+
+impl Runner {
+    fn runs(&self, scenario: Scenario) -> bool {
+        self.target.runs(scenario) && self.rival.as_ref().is_none_or(|rival| (rival.runs)(scenario))
+    }
 }
 
 /// Measures the plan on the targets: trial by trial, the backends of each scenario in a seeded random order.
@@ -94,25 +115,36 @@ pub async fn run(plan: &Plan, targets: &[Target], progress: &dyn Progress) -> Me
         backends: Vec::new(),
         unreachable: Vec::new(),
         cancelled: false,
+        started: Clock::system().now(),
         cells: Vec::new(),
     };
-    let runners = meet(targets, &mut measured, progress).await;
+    let mut runners = meet(targets, &mut measured, progress).await;
+    let rivals = rivals(plan, &runners, &mut measured);
+    runners.extend(rivals);
     measured.cells = cells(plan, &runners);
     let order = order(plan, &measured.cells);
     let of = order.len();
-    let (trials, once): (Vec<_>, Vec<_>) =
+    let (trials, waiting): (Vec<_>, Vec<_>) =
         order.into_iter().partition(|(at, _)| !measured.cells[*at].scenario.mostly_waits());
+    let (crashes, waiting): (Vec<_>, Vec<_>) =
+        waiting.into_iter().partition(|(at, _)| measured.cells[*at].scenario == Scenario::Failover);
     one_by_one(plan, &runners, &mut measured, &trials, of, progress).await;
     if !measured.cancelled {
-        progress.step(trials.len(), of, "requests while clients wait, on all servers");
-        side_by_side(plan, &runners, &mut measured, &once, progress).await;
+        progress.step(trials.len(), of, "what mostly waits, on all servers");
+        side_by_side(plan, &runners, &mut measured, &waiting, progress).await;
     }
-    progress.step(of, of, "done");
-    for floor in runners.iter().filter_map(|runner| runner.floor.as_ref()) {
+    // A rival has the floor of ours.
+    for floor in runners.iter().filter(|runner| runner.rival.is_none()).filter_map(|runner| runner.floor.as_ref()) {
         if let Err(error) = floor.finish().await {
             progress.trouble(&format!("leftovers of the floor: {error}"));
         }
     }
+    // Last: afterwards no connection of before is good for anything.
+    if !measured.cancelled {
+        progress.step(of - crashes.len(), of, "crashes of the servers");
+        side_by_side(plan, &runners, &mut measured, &crashes, progress).await;
+    }
+    progress.step(of, of, "done");
     measured
 }
 
@@ -145,7 +177,7 @@ async fn meet(targets: &[Target], measured: &mut Measured, progress: &dyn Progre
         let mut backend = Backend::of(target, &lock.capabilities(), settings.unwrap_or_default());
         backend.round_trip_us = round_trip(target).await;
         measured.backends.push(backend);
-        runners.push(Runner { target: target.clone(), floor, no_floor });
+        runners.push(Runner { target: target.clone(), floor, no_floor, rival: None });
     }
     runners
 }
@@ -163,18 +195,50 @@ async fn round_trip(target: &Target) -> Option<f64> {
     environment::round_trip_us(&url.hosts, port, &Clock::system()).await
 }
 
+/// The peers on the servers of those that answered. A quick run goes without.
+#[cfg(feature = "peers")]
+fn rivals(plan: &Plan, runners: &[Runner], measured: &mut Measured) -> Vec<Runner> {
+    let mut rivals = Vec::new();
+    for runner in runners.iter().filter(|_| plan.suite != crate::Suite::Quick) {
+        for (peer, server) in crate::peer::of(&runner.target) {
+            measured.backends.push(peer.backend(&runner.target));
+            let counted = runner.target.counted.as_ref().map(|counted| (peer.side)(&counted.server));
+            rivals.push(Runner {
+                target: Target { id: peer.id.to_owned(), mode: "peer".to_owned(), ..runner.target.clone() },
+                floor: runner.floor.clone(),
+                no_floor: runner.no_floor.clone(),
+                rival: Some(Rival {
+                    side: (peer.side)(&server),
+                    counted,
+                    poll: peer.poll,
+                    runs: crate::peer::Peer::runs,
+                }),
+            });
+        }
+    }
+    rivals
+}
+
+#[cfg(not(feature = "peers"))]
+const fn rivals(_plan: &Plan, _runners: &[Runner], _measured: &mut Measured) -> Vec<Runner> {
+    Vec::new()
+}
+
 fn cells(plan: &Plan, runners: &[Runner]) -> Vec<Cell> {
     let empty = |scenario, backend: &str, no_floor: Option<&String>| {
         let (backend, no_floor) = (backend.to_owned(), no_floor.cloned());
-        Cell { scenario, backend, trials: Vec::new(), troubles: Vec::new(), no_floor }
+        Cell { scenario, backend, trials: Vec::new(), troubles: Vec::new(), no_floor, refusal: None }
     };
     let mut cells = Vec::new();
     for scenario in plan.scenarios() {
         if scenario == Scenario::Noop {
             cells.push(empty(scenario, "noop", None));
         }
-        let here = runners.iter().filter(|runner| runner.target.runs(scenario));
-        cells.extend(here.map(|runner| empty(scenario, &runner.target.id, runner.no_floor.as_ref())));
+        let here = runners.iter().filter(|runner| runner.runs(scenario));
+        cells.extend(here.map(|runner| Cell {
+            refusal: runner.target.refusal(scenario),
+            ..empty(scenario, &runner.target.id, runner.no_floor.as_ref())
+        }));
     }
     cells
 }
@@ -185,7 +249,7 @@ fn order(plan: &Plan, cells: &[Cell]) -> Vec<(usize, usize)> {
     let mut order = Vec::new();
     for trial in 0..plan.trials.max(1) {
         for scenario in plan.scenarios() {
-            let wanted = trial == 0 || !scenario.mostly_waits();
+            let wanted = trial < plan.trials_of(scenario);
             let mut turn: Vec<usize> =
                 (0..cells.len()).filter(|at| wanted && cells[*at].scenario == scenario).collect();
             random.shuffle(&mut turn);
@@ -221,16 +285,16 @@ async fn one_by_one(
     }
 }
 
-/// Counts requests on several servers at once, on each for one backend at a time: what is counted takes no processor, and
-/// waiting for it one after the other would take minutes.
+/// Measures on several servers at once, on each for one backend at a time: what mostly waits takes little processor, and one
+/// after the other would take many minutes.
 async fn side_by_side(
     plan: &Plan,
     runners: &[Runner],
     measured: &mut Measured,
-    once: &[(usize, usize)],
+    waiting: &[(usize, usize)],
     progress: &dyn Progress,
 ) {
-    let prepared = once.iter().filter_map(|(at, trial)| {
+    let prepared = waiting.iter().filter(|(at, _)| !measured.cells[*at].is_hopeless()).filter_map(|(at, trial)| {
         let (job, server) = job(plan, &measured.cells[*at], *trial, runners)?;
         Some((*at, server, job))
     });
@@ -274,17 +338,24 @@ fn job(plan: &Plan, cell: &Cell, trial: usize, runners: &[Runner]) -> Option<(Jo
     let server = runner.and_then(|runner| runner.target.server.clone());
     let counting = counted.map(|counted| Arc::clone(&counted.server)).or(server);
     let number = counting.as_ref().map_or(0, |server| Arc::as_ptr(server).addr());
+    let rival = runner.and_then(|runner| runner.rival.as_ref());
+    let ours: Arc<dyn Side> = match rival {
+        Some(rival) => Arc::clone(rival.counted.as_ref().filter(|_| counted.is_some()).unwrap_or(&rival.side)),
+        None => Arc::new(Ours::new(&connect)),
+    };
     let job = Job {
         scenario,
         kind: runner.map(|runner| runner.target.kind.clone()).unwrap_or_default(),
-        ours: Arc::new(Ours::new(&connect)),
+        ours,
+        poll: rival.map(|rival| rival.poll).unwrap_or_default(),
         floor: runner.and_then(|runner| runner.floor.clone()),
-        slice: if scenario.mostly_waits() { plan.waiting } else { plan.slice_of(scenario) },
+        slice: plan.slice_of(scenario),
         // New in every run, whatever the seed: a joined server may keep something of the last one.
         name: format!("{}-{:08x}", scenario.id().replace('_', "-"), fastrand::u32(..)),
         trial,
         counting,
         clock: Clock::system(),
+        target: runner.map(|runner| runner.target.clone()),
     };
     Some((job, number))
 }
@@ -292,7 +363,11 @@ fn job(plan: &Plan, cell: &Cell, trial: usize, runners: &[Runner]) -> Option<(Jo
 /// Runs a job on a task of its own, as users do, with a time limit. `None` when the run is to end.
 async fn guarded(job: Job, progress: &dyn Progress) -> Option<Outcome<Trial>> {
     let clock = job.clock.clone();
-    let limit = job.slice * 12 + Duration::from_secs(30);
+    let names = match job.scenario {
+        Scenario::HoldCost(names) | Scenario::Connections(names) => u32::try_from(names).unwrap_or(u32::MAX),
+        _ => 0,
+    };
+    let limit = job.slice * 12 + Duration::from_secs(60) + Duration::from_millis(20) * names;
     let end = clock.now().plus(limit);
     let spinners = match job.scenario {
         Scenario::Uncontended(_, Machine::Awake) => match Spinners::start() {

@@ -166,6 +166,19 @@ impl Scenario {
         }
     }
 
+    /// The same with a handful of everything.
+    pub(crate) const fn tiny(self) -> Self {
+        match self {
+            Self::Contended(_, Clients::Spread(_)) => Self::Contended(4, Clients::Spread(2)),
+            Self::Contended(64, clients) => Self::Contended(6, clients),
+            Self::WaitingCost(_, 2..) => Self::WaitingCost(6, 2),
+            Self::WaitingCost(..) => Self::WaitingCost(3, 1),
+            Self::HoldCost(_) => Self::HoldCost(20),
+            Self::Connections(_) => Self::Connections(6),
+            other => other,
+        }
+    }
+
     pub(crate) const fn local_queue(self) -> &'static str {
         match self {
             Self::Contended(_, Clients::Unqueued) => "off",

@@ -55,6 +55,11 @@ pub(crate) trait Side: Send + Sync {
     /// So many tasks that share what one client has.
     async fn shared(&self, tasks: usize) -> Outcome<Contenders>;
 
+    /// The same without a queue in the process: they wait for each other at the server.
+    async fn unqueued(&self, tasks: usize) -> Outcome<Contenders> {
+        self.shared(tasks).await
+    }
+
     /// So many, each with a client of its own, that wait for each other.
     async fn own(&self, contenders: usize) -> Outcome<Contenders>;
 }
@@ -81,9 +86,12 @@ impl Side for Ours {
     }
 
     async fn shared(&self, tasks: usize) -> Outcome<Contenders> {
-        let locker = self.locker().await?;
-        let task = || Box::new(Task { locker: locker.clone(), guard: None }) as Box<dyn Contender>;
-        Ok((0..tasks).map(|_| task()).collect())
+        Ok(Task::several(&self.locker().await?, tasks))
+    }
+
+    async fn unqueued(&self, tasks: usize) -> Outcome<Contenders> {
+        let locker = Locker::over((self.connect)().await?).local_queue(false).build()?;
+        Ok(Task::several(&locker, tasks))
     }
 
     async fn own(&self, contenders: usize) -> Outcome<Contenders> {
@@ -103,6 +111,13 @@ pub(crate) async fn one_by_one(side: &dyn Side, contenders: usize) -> Outcome<Co
 struct Task {
     locker: Locker,
     guard: Option<Guard>,
+}
+
+impl Task {
+    fn several(locker: &Locker, tasks: usize) -> Contenders {
+        let task = || Box::new(Self { locker: locker.clone(), guard: None }) as Box<dyn Contender>;
+        (0..tasks).map(|_| task()).collect()
+    }
 }
 
 #[async_trait]

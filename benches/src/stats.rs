@@ -135,6 +135,12 @@ pub(crate) struct Latencies {
     total: Duration,
 }
 
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Latencies {
     pub(crate) fn new() -> Self {
         const MAX_NANOS: u64 = 600_000_000_000;
@@ -152,6 +158,16 @@ impl Latencies {
         // Both have the same bounds.
         let _ = self.histogram.add(&other.histogram);
         self.total += other.total;
+    }
+
+    /// The histogram as HDR V2, compressed; empty when it cannot be written.
+    pub(crate) fn encoded(&self) -> Vec<u8> {
+        use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+        let mut bytes = Vec::new();
+        match V2DeflateSerializer::new().serialize(&self.histogram, &mut bytes) {
+            Ok(_) => bytes,
+            Err(_) => Vec::new(),
+        }
     }
 
     pub(crate) fn count(&self) -> u64 {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use lockyard_api::{DistributedLock, Error, LockUrl, Result};
 use lockyard_testbed::Server;
 
-use crate::Scenario;
+use crate::worker::Spawn;
+use crate::{Clients, Fault, Scenario};
 
 /// A client that is being opened.
 pub type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn DistributedLock>>> + Send>>;
@@ -37,6 +38,8 @@ pub struct Target {
     /// The same backend on a server that counts requests, for `waiting_cost`: counting costs time, so times are measured
     /// elsewhere. Targets that share one are counted one after the other, others at the same time.
     pub counted: Option<Counted>,
+    /// How a client is started in a process of its own, for what needs several or breaks one.
+    pub worker: Option<Spawn>,
 }
 
 /// A server that counts its requests, and how to open clients of it.
@@ -45,6 +48,8 @@ pub struct Target {
 pub struct Counted {
     /// Started with [`lockyard_testbed::Options::counting`].
     pub server: Arc<Server>,
+    /// Its URL, with a namespace that nobody else uses.
+    pub url: String,
     /// Opens a client of it.
     pub connect: Connect,
 }
@@ -64,6 +69,7 @@ impl Target {
             server: None,
             connect,
             counted: None,
+            worker: None,
         }
     }
 
@@ -79,8 +85,16 @@ impl Target {
 
     /// The target with a server that counts.
     #[must_use]
-    pub fn with_counted(mut self, server: Arc<Server>, connect: Connect) -> Self {
-        self.counted = Some(Counted { server, connect });
+    pub fn with_counted(mut self, server: Arc<Server>, url: &str, connect: Connect) -> Self {
+        self.counted = Some(Counted { server, url: url.to_owned(), connect });
+        self
+    }
+
+    /// The target with a way to start its clients in processes of their own: a command that runs [`serve`](crate::serve)
+    /// over the backend of the URL it is made for.
+    #[must_use]
+    pub fn with_worker(mut self, spawn: Spawn) -> Self {
+        self.worker = Some(spawn);
         self
     }
 
@@ -98,6 +112,37 @@ impl Target {
             Scenario::WaitingCost(..) => self.has_server(),
             _ => true,
         }
+    }
+
+    /// Why a scenario cannot be measured here, though others can be there.
+    pub(crate) fn refusal(&self, scenario: Scenario) -> Option<String> {
+        let reason = match scenario {
+            Scenario::Contended(_, Clients::Spread(_)) | Scenario::Takeover(_) if self.kind == "memory" => {
+                "locks in memory live in one process"
+            }
+            Scenario::HoldCost(_) if self.mode == "row" => "a session for each hold: nobody holds so many",
+            Scenario::Connections(_) if !self.has_server() => "there is no server to connect to",
+            Scenario::Failover if !self.has_server() => "there is no server that could crash",
+            Scenario::Takeover(Fault::Frozen) if self.kind == "file" => {
+                "the kernel keeps the lock of a process that is stopped (expires_hung: no)"
+            }
+            Scenario::Takeover(Fault::CutOff) if self.kind == "file" => "there is no connection that could be cut",
+            Scenario::Takeover(_) | Scenario::Failover if self.has_server() && !self.is_ours() => {
+                "nothing is broken at a server that was joined"
+            }
+            Scenario::Contended(_, Clients::Spread(_)) | Scenario::WaitingCost(_, 2..) | Scenario::Takeover(_)
+                if self.worker.is_none() =>
+            {
+                "clients in other processes cannot be started here"
+            }
+            _ => return None,
+        };
+        Some(format!("n.a.: {reason}"))
+    }
+
+    /// Whether the testbed started the server for this.
+    fn is_ours(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| !server.is_joined())
     }
 
     /// The URL taken apart, and its namespace.

@@ -14,7 +14,7 @@ const fn modes(service: Service) -> &'static [Mode] {
         // A session for each hold: as many as the largest scenario has.
         Service::Postgres => &[
             ("postgres-advisory", "advisory", "&lock=advisory"),
-            ("postgres-row", "row", "&lock=row&max_sessions=80"),
+            ("postgres-row", "row", "&lock=row&max_sessions=64"),
             ("postgres-lease", "lease", "&lock=lease"),
         ],
         Service::Etcd => &[("etcd", "lease", "")],
@@ -65,7 +65,7 @@ pub(crate) async fn start(wanted: &[String], counting: bool) -> Started {
             if counting && let Ok(counted) = Server::start_with(service, Options::new().native_only().counting()).await
             {
                 let url = at(&counted);
-                target = target.with_counted(Arc::new(counted), connect(&url));
+                target = target.with_counted(Arc::new(counted), &url, connect(&url));
             }
             targets.push(target);
         }

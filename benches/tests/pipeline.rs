@@ -94,8 +94,11 @@ async fn waiters_cost_a_counting_redis_next_to_nothing() {
     };
     let server = Arc::new(server);
     let url = server.lock_url();
-    let target = Target::new("redis", "redis", "single", &url, targets::connect(&url))
-        .with_counted(server, targets::connect(&url));
+    let target = Target::new("redis", "redis", "single", &url, targets::connect(&url)).with_counted(
+        server,
+        &url,
+        targets::connect(&url),
+    );
     let mut plan = short().only(["waiting_cost"]);
     plan.waiting = Duration::from_millis(500);
     let report = Report::new(Tool::default(), "", &plan, &run(&plan, &[target], &Silent::new()).await);

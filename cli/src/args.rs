@@ -29,7 +29,7 @@ use crate::source::SourceArgs;
 #[cfg(feature = "lab")]
 pub(crate) use chaos::{ChaosArgs, ChaosClientArgs};
 #[cfg(feature = "lab")]
-pub(crate) use compare::{CompareArgs, ExportArgs, JudgeArgs, SuiteSize};
+pub(crate) use compare::{BenchWorkerArgs, CompareArgs, ExportArgs, JudgeArgs, SuiteSize};
 pub(crate) use config::{ConfigAction, ConfigArgs, ConfigForm, ConfigShowArgs};
 #[cfg(feature = "conformance")]
 pub(crate) use conformance::{ConformanceArgs, TargetArgs};
@@ -85,6 +85,10 @@ pub(crate) enum Command {
     #[cfg(feature = "lab")]
     #[command(hide = true)]
     ChaosClient(ChaosClientArgs),
+    /// Measure as told on stdin: a client of "lockyard compare"
+    #[cfg(feature = "lab")]
+    #[command(hide = true)]
+    BenchWorker(BenchWorkerArgs),
 }
 
 impl Cli {
@@ -144,6 +148,8 @@ impl Cli {
             Command::Chaos(args) => args.verbose,
             #[cfg(feature = "lab")]
             Command::ChaosClient(args) => args.verbose,
+            #[cfg(feature = "lab")]
+            Command::BenchWorker(_) => 0,
         };
         VoiceArgs::verbose(verbose)
     }

@@ -62,6 +62,8 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
             Command::Chaos(args) => lab::chaos::chaos(*args).await,
             #[cfg(feature = "lab")]
             Command::ChaosClient(args) => lab::chaos::client::serve(args).await,
+            #[cfg(feature = "lab")]
+            Command::BenchWorker(args) => lab::worker::serve(&args).await,
         }
     });
     // Whatever is still in the background (a release that nobody answers) does not hold the exit up.

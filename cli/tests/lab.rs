@@ -67,8 +67,12 @@ async fn line_with(reader: &mut (impl AsyncBufReadExt + Unpin), word: &str) -> S
 #[tokio::test]
 async fn a_comparison_that_is_stopped_keeps_what_it_measured() {
     let scratch = Scratch::file();
-    let args =
-        ["compare", "-b", "memory", "-b", "file", "--skip-conformance", "--seed", "7", "--export-markdown", "extra.md"];
+    let exports = ["--export-markdown", "extra.md", "--export-hdr", "latencies.hdr"];
+    let args = [
+        &["compare", "-b", "memory", "-b", "file", "--skip-conformance", "--seed", "7", "--rate", "400"][..],
+        &exports,
+    ]
+    .concat();
     let mut command = scratch.lockyard(&args);
     let mut compare = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
     let mut lines = BufReader::new(compare.stderr.take().expect("piped"));
@@ -85,6 +89,12 @@ async fn a_comparison_that_is_stopped_keeps_what_it_measured() {
     let read = |name: &str| std::fs::read_to_string(scratch.path(name)).expect("written");
     let (page, text) = (read("lockyard-report/report.html"), read("lockyard-report/report.md"));
     assert_eq!(text, read("extra.md"));
+    assert!(
+        report["command"].as_str().is_some_and(|command| command.ends_with("--rate 400 --skip-conformance")),
+        "{report:#}"
+    );
+    let log = read("latencies.hdr");
+    assert!(log.lines().any(|line| line.starts_with("Tag=uncontended-same-name-idle-machine/memory/ours,")), "{log}");
     let again = finish(&mut scratch.lockyard(&["report", "lockyard-report/report.json", "--out", "again"])).await;
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
     assert_eq!((page, text), (read("again/report.html"), read("again/report.md")), "the same data, the same page");

@@ -11,6 +11,7 @@ const ROUNDS: usize = 2;
 pub(super) async fn run(job: &Job, contenders: usize, clients: Clients) -> Outcome<Trial> {
     let ours = match clients {
         Clients::Own => job.ours.own(contenders).await?,
+        Clients::Unqueued => job.ours.unqueued(contenders).await?,
         _ => job.ours.shared(contenders).await?,
     };
     let mut sides = vec![(ours, Tally::new(contenders))];
@@ -29,9 +30,7 @@ pub(super) async fn run(job: &Job, contenders: usize, clients: Clients) -> Outco
     let mut samples = Vec::new();
     for (contenders, tally) in sides {
         super::close(contenders).await;
-        samples.push(tally.hand_overs());
+        samples.push((tally.hand_overs(), tally.into_latencies()));
     }
-    let mut samples = samples.into_iter();
-    let ours = samples.next().ok_or_else(super::nothing_measured)?;
-    Ok(Trial { floor: samples.next(), ..Trial::alone(ours) })
+    Trial::of(samples)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockyard_api::{Clock, Moment};
 use tokio::task::JoinSet;
 
-use super::Sample;
+use super::{Sample, TurnLog};
 use crate::side::{Contender, Contenders, Outcome, Trouble};
 use crate::stats::{self, Latencies, from_u64};
 
@@ -18,6 +18,8 @@ pub(super) enum Shape {
     Apart(Arc<str>),
     /// One name for all; waits are timed, and a referee looks on.
     Together(Arc<str>, Arc<Referee>),
+    /// One name for all, here and in other processes; every turn is logged.
+    Logged(Arc<str>, Arc<TurnLog>),
 }
 
 /// Who held the name: counts hand-overs, and catches two at once.
@@ -71,6 +73,10 @@ impl Tally {
         Self { latencies, shares, elapsed: Duration::ZERO, hand_overs: 0, overlaps: 0 }
     }
 
+    pub(super) fn into_latencies(self) -> Latencies {
+        self.latencies
+    }
+
     /// The sample of contenders apart: cycles a second.
     pub(super) fn cycles(&self) -> Sample {
         Sample { per_second: self.rate(self.shares.iter().sum()), ..self.times() }
@@ -84,6 +90,7 @@ impl Tally {
             per_second: self.rate(count),
             jain: if alone { None } else { stats::jain(&self.shares) },
             max_wait_ms: Some(self.latencies.max_millis()),
+            mean_round_ms: self.mean_round(),
             overlaps: self.overlaps,
             ..self.times()
         }
@@ -94,6 +101,12 @@ impl Tally {
         Sample { p50_us, p99_us, ..Sample::default() }
     }
 
+    /// How long it takes until everybody had a turn, in ms.
+    fn mean_round(&self) -> Option<f64> {
+        let all: u64 = self.shares.iter().sum();
+        (all > 0).then(|| stats::as_f64(self.shares.len()) * self.elapsed.as_secs_f64() * 1e3 / from_u64(all))
+    }
+
     fn rate(&self, count: u64) -> f64 {
         from_u64(count) / self.elapsed.as_secs_f64().max(1e-9)
     }
@@ -101,9 +114,9 @@ impl Tally {
 
 /// When a window counts.
 #[derive(Clone, Copy)]
-struct Window {
-    begin: Moment,
-    end: Moment,
+pub(super) struct Window {
+    pub(super) begin: Moment,
+    pub(super) end: Moment,
 }
 
 /// Lets all contenders work for a window and adds what was seen to the tally. The contenders come back.
@@ -115,7 +128,17 @@ pub(super) async fn window(
     tally: &mut Tally,
 ) -> Outcome<Contenders> {
     let begin = clock.now().plus(during / 10);
-    let window = Window { begin, end: begin.plus(during) };
+    window_of(contenders, shape, Window { begin, end: begin.plus(during) }, clock, tally).await
+}
+
+/// The same from now on, counting what falls into the window.
+pub(super) async fn window_of(
+    contenders: Contenders,
+    shape: &Shape,
+    window: Window,
+    clock: &Clock,
+    tally: &mut Tally,
+) -> Outcome<Contenders> {
     let mut tasks = JoinSet::new();
     for (at, contender) in contenders.into_iter().enumerate() {
         let (shape, clock) = (shape.clone(), clock.clone());
@@ -136,7 +159,7 @@ pub(super) async fn window(
     if let Some(error) = trouble {
         return Err(error);
     }
-    tally.elapsed += during;
+    tally.elapsed += window.end.since(window.begin);
     if let Shape::Together(_, referee) = shape {
         tally.hand_overs += referee.hand_overs.swap(0, Ordering::SeqCst);
         tally.overlaps += referee.overlaps.swap(0, Ordering::SeqCst);
@@ -151,7 +174,7 @@ async fn work(mut contender: Box<dyn Contender>, at: usize, shape: &Shape, windo
     let mut latencies = Latencies::new();
     let name = match shape {
         Shape::Apart(name) => format!("{name}-{at}"),
-        Shape::Together(name, _) => name.to_string(),
+        Shape::Together(name, _) | Shape::Logged(name, _) => name.to_string(),
     };
     loop {
         let start = clock.now();
@@ -161,9 +184,13 @@ async fn work(mut contender: Box<dyn Contender>, at: usize, shape: &Shape, windo
         contender.acquire(&name).await?;
         let mut done = clock.now();
         let mut counts = done >= window.begin && done < window.end;
-        if let Shape::Together(_, referee) = shape {
-            referee.enter(at, counts);
-            referee.leave();
+        match shape {
+            Shape::Together(_, referee) => {
+                referee.enter(at, counts);
+                referee.leave();
+            }
+            Shape::Logged(_, log) => log.add(at, start, done, clock.now()),
+            Shape::Apart(_) => {}
         }
         contender.release(&name).await?;
         if let Shape::Apart(_) = shape {
@@ -204,6 +231,6 @@ mod tests {
         let mut tally = Tally::new(2);
         (tally.shares, tally.hand_overs, tally.elapsed) = (vec![4, 4], 3, Duration::from_secs(1));
         assert_eq!((tally.hand_overs().per_second, tally.hand_overs().jain), (3.0, Some(1.0)));
-        assert_eq!(tally.cycles().per_second, 8.0);
+        assert_eq!((tally.cycles().per_second, tally.hand_overs().mean_round_ms), (8.0, Some(250.0)));
     }
 }

@@ -6,8 +6,8 @@ use lockyard_api::{
     Attempt, Capabilities, Claim, Clock, DistributedLock, Error, Grant, Holder, Liveness, LockName, Locker, Release,
     Renewal, Result, TtlRange, Wake, async_trait,
 };
-use rustix::time::{ClockId, clock_gettime};
 
+use super::process::processor_time;
 use super::{Sample, Trial};
 use crate::side::Outcome;
 use crate::stats::median;
@@ -93,11 +93,4 @@ async fn cycles(locker: &Locker) -> Outcome<()> {
         locker.acquire("noop").await?.release().await?;
     }
     Ok(())
-}
-
-/// The processor time that this process has used.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let (seconds, nanos) = (u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0));
-    Duration::new(seconds, nanos)
 }

@@ -23,9 +23,7 @@ pub(super) async fn run(job: &Job, tasks: usize) -> Outcome<Trial> {
     let mut samples = Vec::new();
     for (contenders, tally) in sides {
         super::close(contenders).await;
-        samples.push(tally.cycles());
+        samples.push((tally.cycles(), tally.into_latencies()));
     }
-    let mut samples = samples.into_iter();
-    let ours = samples.next().ok_or_else(super::nothing_measured)?;
-    Ok(Trial { floor: samples.next(), ..Trial::alone(ours) })
+    Trial::of(samples)
 }

@@ -1,7 +1,7 @@
 //! `uncontended`: acquire and release, one client, nobody else.
 
+use super::{Job, Recording, Sample, Trial};
 use crate::Names;
-use crate::measure::{Job, Sample, Trial};
 use crate::side::{Contender, Outcome};
 use crate::stats::Latencies;
 
@@ -48,10 +48,12 @@ pub(super) async fn run(job: &Job, names: Names) -> Outcome<Trial> {
         round += 1;
     }
     super::close(contenders).await;
+    let sides = ["ours", "floor", "floor-again", label.unwrap_or_default()];
+    let recordings = sides.into_iter().zip(&lanes).map(|(side, lane)| Recording::new(side, &lane.latencies)).collect();
     let mut samples = lanes.iter().map(Lane::sample);
     let ours = samples.next().ok_or_else(super::nothing_measured)?;
     let (floor, again) = (samples.next(), samples.next());
-    Ok(Trial { ours, floor, again, beside: label.zip(samples.next()) })
+    Ok(Trial { floor, again, beside: label.zip(samples.next()), recordings, ..Trial::alone(ours) })
 }
 
 async fn cycles(

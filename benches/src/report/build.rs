@@ -1,7 +1,10 @@
 //! From trials to estimates.
 
+use std::cmp::Ordering;
+
+use super::findings::{Failover, Takeover};
 use super::model::{Beside, FloorFigures, Parameters, Report, ScenarioResult, ScenarioResults, Skipped, Tool};
-use crate::measure::{Sample, Trial};
+use crate::measure::{Crash, Found, Sample, Trial};
 use crate::run::{Cell, Measured};
 use crate::stats::{Estimate, median, round, variation};
 use crate::{Plan, Scenario};
@@ -92,6 +95,13 @@ fn result(cell: &Cell, seed: u64) -> ScenarioResult {
         result.housekeeping_per_second = median(&kept).map(round);
         return result;
     }
+    if let Some(first) = cell.trials.iter().find_map(|trial| trial.found.as_ref()) {
+        trials.find(cell.scenario, first, &mut result);
+        return result;
+    }
+    if cell.trials.is_empty() {
+        return result;
+    }
     let headline = headline(cell.scenario);
     result.p50_us = trials.estimate(|trial| Some(trial.ours.p50_us));
     result.p99_us = trials.estimate(|trial| Some(trial.ours.p99_us));
@@ -104,6 +114,7 @@ fn result(cell: &Cell, seed: u64) -> ScenarioResult {
     result.aa_ratio = trials.estimate(|trial| ratio(headline(trial.again.as_ref()?), headline(trial.floor.as_ref()?)));
     result.jain = median(&trials.values(|trial| trial.ours.jain)).map(round);
     result.max_wait_ms = trials.values(|trial| trial.ours.max_wait_ms).into_iter().reduce(f64::max).map(round);
+    result.mean_round_ms = median(&trials.values(|trial| trial.ours.mean_round_ms)).map(round);
     result.variation = variation(&trials.values(|trial| Some(headline(&trial.ours)))).map(round);
     result.overlaps = cell.trials.iter().map(|trial| trial.ours.overlaps).sum();
     result.beside = trials.beside();
@@ -120,6 +131,9 @@ fn ratio(ours: f64, theirs: f64) -> Option<f64> {
 }
 
 fn missing(cell: &Cell) -> Option<String> {
+    if let Some(refusal) = &cell.refusal {
+        return Some(refusal.clone());
+    }
     let reason = cell.troubles.last().cloned();
     match (&reason, cell.trials.is_empty()) {
         (None, true) => Some("not measured: the run was ended".to_owned()),
@@ -141,6 +155,47 @@ impl Trials<'_> {
 
     fn estimate(&self, of: impl Fn(&Trial) -> Option<f64>) -> Option<Estimate> {
         Estimate::over_trials(&self.values(of), self.seed)
+    }
+
+    /// What is neither a latency nor a rate, where `first` is what the first trial found.
+    fn find(&self, scenario: Scenario, first: &Found, result: &mut ScenarioResult) {
+        match first {
+            Found::HoldCost(cost) => result.hold_cost = Some(*cost),
+            Found::Connections(connections) => result.connections = Some(connections.clone()),
+            Found::Takeover { .. } => {
+                let takeover = |trial: &Trial| match trial.found {
+                    Some(Found::Takeover { seconds, bound_seconds }) => Some((seconds, bound_seconds)),
+                    _ => None,
+                };
+                let seconds = self.estimate(|trial| takeover(trial).map(|(seconds, _)| seconds));
+                let bound = self.values(|trial| takeover(trial).map(|(_, bound)| bound)).into_iter().reduce(f64::min);
+                let fault = scenario.fault().unwrap_or_default().to_owned();
+                result.takeover =
+                    seconds.zip(bound).map(|(seconds, bound)| Takeover { fault, seconds, bound_seconds: round(bound) });
+            }
+            Found::Failover(_) => result.failover = self.failover(scenario),
+        }
+    }
+
+    fn failover(&self, scenario: Scenario) -> Option<Failover> {
+        let crashes = self.trials.iter().filter_map(|trial| match trial.found {
+            Some(Found::Failover(crash)) => Some(crash),
+            _ => None,
+        });
+        let crashes: Vec<Crash> = crashes.collect();
+        let gap = crashes.iter().map(|crash| crash.gap_seconds).reduce(f64::max)?;
+        let tokens = match crashes.iter().filter_map(|crash| crash.tokens).min() {
+            Some(Ordering::Greater) => "rise",
+            Some(_) => "fall",
+            None => "none",
+        };
+        Some(Failover {
+            fault: scenario.fault().unwrap_or_default().to_owned(),
+            gap_seconds: round(gap),
+            overlap: crashes.iter().any(|crash| crash.overlap),
+            kept: crashes.iter().all(|crash| crash.kept),
+            tokens: tokens.to_owned(),
+        })
     }
 
     fn floor(&self) -> Option<FloorFigures> {
@@ -176,10 +231,12 @@ mod tests {
                 floor: Some(floor),
                 again: Some(floor),
                 beside: Some(("plain", sample(55.0 * slow, 1.0))),
+                found: None,
+                recordings: Vec::new(),
             }
         });
         let backend = "redis".to_owned();
-        Cell { scenario, backend, trials: trials.collect(), troubles: Vec::new(), no_floor: None }
+        Cell { scenario, backend, trials: trials.collect(), troubles: Vec::new(), no_floor: None, refusal: None }
     }
 
     #[test]
@@ -192,6 +249,40 @@ mod tests {
         let throughput = result(&cell(Scenario::Parallel(8)), 1);
         assert_eq!(throughput.floor_ratio, Some(Estimate::new(0.9, 0.9, 0.9)));
         assert_eq!(throughput.floor.map(|floor| floor.p50_us), Some(300.0));
+    }
+
+    fn cell_of(scenario: Scenario, found: impl IntoIterator<Item = Found>) -> Cell {
+        let trial = |found| Trial { found: Some(found), ..Trial::alone(Sample::default()) };
+        Cell { trials: found.into_iter().map(trial).collect(), ..cell(scenario) }
+    }
+
+    #[test]
+    fn the_worst_crash_decides() {
+        let crash = |gap_seconds, tokens| Crash { gap_seconds, overlap: false, kept: true, tokens: Some(tokens) };
+        let good = [crash(0.5, Ordering::Greater), crash(0.25, Ordering::Greater)];
+        let found = |crashes: &[Crash]| {
+            let cell = cell_of(Scenario::Failover, crashes.iter().copied().map(Found::Failover));
+            result(&cell, 1).failover.expect("found")
+        };
+        let all = found(&good);
+        assert_eq!((all.gap_seconds, all.overlap, all.kept, all.tokens.as_str()), (0.5, false, true, "rise"));
+        let bad = Crash { gap_seconds: 0.1, overlap: true, kept: false, tokens: Some(Ordering::Equal) };
+        let all = found(&[good[0], bad]);
+        assert_eq!((all.overlap, all.kept, all.tokens.as_str()), (true, false, "fall"));
+        assert_eq!(found(&[Crash { tokens: None, ..bad }]).tokens, "none");
+    }
+
+    #[test]
+    fn takeovers_are_estimated_against_the_smallest_bound() {
+        let takeover = |seconds, bound_seconds| Found::Takeover { seconds, bound_seconds };
+        let cell = cell_of(Scenario::Takeover(crate::Fault::Frozen), [takeover(1.5, 2.5), takeover(1.5, 2.4)]);
+        let result = result(&cell, 1);
+        let found = result.takeover.expect("found");
+        assert_eq!(
+            (found.fault.as_str(), found.seconds, found.bound_seconds),
+            ("frozen", Estimate::new(1.5, 1.5, 1.5), 2.4)
+        );
+        assert_eq!((result.p50_us, result.trials), (None, 2), "no latency that nobody measured");
     }
 
     #[test]

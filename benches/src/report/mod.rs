@@ -8,6 +8,7 @@ mod draw;
 mod figures;
 mod findings;
 mod goals;
+mod hdr;
 mod html;
 mod markdown;
 mod model;

@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use lockyard_benches::report::Threshold;
 
 use super::TargetArgs;
+use crate::source::SourceArgs;
 
 const COMPARE_EXIT_CODES: &str = "\
 Exit codes: 0 done; 99 a threshold is not kept; 100 a conformance check
@@ -45,12 +46,27 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "skip_conformance")]
     pub(crate) export_junit: Option<PathBuf>,
 
+    /// Write the latencies of every trial to this file, as an HDR histogram log (V2, values in nanoseconds)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_hdr: Option<PathBuf>,
+
+    /// Measure also with so many cycles due a second, timed from when each was due; in the larger suites 200 unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) rate: Option<u64>,
+
     #[command(flatten)]
     pub(crate) judged: JudgeArgs,
 
     /// Say more
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+/// Measure as told on stdin, one order a line, and answer on stdout.
+#[derive(Debug, Args)]
+pub(crate) struct BenchWorkerArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
 }
 
 /// How much `compare` measures.

@@ -29,7 +29,8 @@ pub(crate) async fn compare(args: CompareArgs) -> Result<Exit, Failure> {
     let candidates = targets::chosen(&args.targets)?;
     let judgement = Judgement::read(&args.judged)?;
     let interrupt = Interrupt::listen()?;
-    let plan = Plan::new(args.suite.into(), args.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)));
+    let mut plan = Plan::new(args.suite.into(), args.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)));
+    plan.rate = args.rate;
     let Some(fleet) = interrupt.unless(assemble(&candidates)).await else { return Ok(stopped(&interrupt)) };
     introduce(&candidates, &fleet)?;
     if cfg!(debug_assertions) {
@@ -51,6 +52,10 @@ pub(crate) async fn compare(args: CompareArgs) -> Result<Exit, Failure> {
     report.conformance = findings.iter().filter(|found| !found.results.is_empty()).map(results).collect();
     end(fleet).await;
     report::write(&report, &args.out, &args.exports)?;
+    if let Some(file) = &args.export_hdr {
+        let log = measured.to_hdr().map_err(Failure::internal)?;
+        conformance::write_file(file, &log)?;
+    }
     if let Some(file) = &args.export_junit {
         conformance::write_junit(file, &findings)?;
     }
@@ -168,6 +173,9 @@ fn command(args: &CompareArgs, seed: u64) -> String {
     for backend in &args.targets.backend {
         let shown = LockUrl::parse(backend).map_or_else(|_| backend.clone(), |url| url.redacted());
         command += &format!(" --backend {shown}");
+    }
+    if let Some(rate) = args.rate {
+        command += &format!(" --rate {rate}");
     }
     if args.skip_conformance {
         command += " --skip-conformance";

@@ -11,7 +11,8 @@ use lockyard_testbed::{Options, Server, Service, StartError};
 use tempfile::TempDir;
 
 use super::subject::Subject;
-use super::targets::{Candidate, Kind};
+use super::targets::{Candidate, Kind, PostgresMode};
+use super::worker;
 use crate::source::add_query;
 
 /// The backends of a comparison, as long as it runs.
@@ -84,7 +85,7 @@ impl Fleet {
         let mut target = plain(candidate, &url).with_server(servers.timed);
         if let Some(counting) = servers.counting {
             let url = in_own_namespace(&with_mode(counting.lock_url(), kind));
-            target = target.with_counted(counting, connector(url));
+            target = target.with_counted(counting, &url.clone(), connector(url));
         }
         Ok(target)
     }
@@ -127,10 +128,15 @@ fn plain(candidate: &Candidate, url: &str) -> Target {
         _ => "single",
     };
     let url = in_own_namespace(url);
-    Target::new(&candidate.id, candidate.kind.server(), mode, &url, connector(url.clone()))
+    let target = Target::new(&candidate.id, candidate.kind.server(), mode, &url, connector(url.clone()));
+    match worker::spawn() {
+        // On a server of somebody else all clients share the connections and the namespace of the harness.
+        Some(spawn) if candidate.url.is_none() => target.with_worker(spawn),
+        _ => target,
+    }
 }
 
-fn connector(url: String) -> Connect {
+pub(super) fn connector(url: String) -> Connect {
     Arc::new(move || {
         let url = url.clone();
         Box::pin(async move { lockyard::connect_backend(&url).await })
@@ -162,6 +168,10 @@ fn in_own_namespace(url: &str) -> String {
 fn with_mode(mut url: String, kind: Kind) -> String {
     if let Kind::Postgres(mode) = kind {
         add_query(&mut url, "lock", mode.as_str());
+        if mode == PostgresMode::Row {
+            // A session for each hold: as many as the largest scenario has tasks of one client.
+            add_query(&mut url, "max_sessions", "64");
+        }
     }
     url
 }

@@ -18,3 +18,5 @@ pub(crate) mod report;
 mod subject;
 mod suite;
 mod targets;
+#[cfg(feature = "lab")]
+pub(crate) mod worker;
