@@ -92,7 +92,9 @@ impl Plan {
     pub const fn new(suite: Suite, seed: u64) -> Self {
         let slice = match suite {
             Suite::Quick => Duration::from_millis(200),
-            Suite::Standard | Suite::Full => Duration::from_millis(600),
+            // Everything in half an hour on two processors.
+            Suite::Standard => Duration::from_millis(350),
+            Suite::Full => Duration::from_millis(600),
         };
         Self {
             suite,
@@ -189,23 +191,35 @@ impl Plan {
     /// How long the run takes, conformance not included.
     #[must_use]
     pub fn estimate(&self, targets: &[Target]) -> Duration {
-        let scenarios = self.scenarios();
-        let of = |target: &Target, wanted: fn(Scenario) -> bool| -> Duration {
-            let runs = |scenario: Scenario| target.runs(scenario) && target.refusal(scenario).is_none();
-            let here = scenarios.iter().filter(|scenario| wanted(**scenario) && runs(**scenario));
-            here.map(|scenario| {
-                let trials = u32::try_from(self.trials_of(*scenario)).unwrap_or(u32::MAX);
-                self.time_of(*scenario, target.has_server()) * trials
-            })
-            .sum()
-        };
-        let one_by_one: Duration = targets.iter().map(|target| of(target, |scenario| !scenario.mostly_waits())).sum();
+        let mut one_by_one = Duration::ZERO;
         // What mostly waits is measured on all servers at once, on each for one backend after the other.
         let mut lines: BTreeMap<&str, Duration> = BTreeMap::new();
+        let scenarios = self.scenarios();
         for target in targets {
-            *lines.entry(&target.kind).or_default() += of(target, Scenario::mostly_waits);
+            let line = lines.entry(&target.kind).or_default();
+            let runs = |scenario: Scenario| target.runs(scenario) && target.refusal(scenario).is_none();
+            let ours = scenarios.iter().copied().filter(|scenario| runs(*scenario));
+            for scenario in ours.chain(self.of_rivals(target, &scenarios)) {
+                let trials = u32::try_from(self.trials_of(scenario)).unwrap_or(u32::MAX);
+                let time = self.time_of(scenario, target.has_server()) * trials;
+                *if scenario.mostly_waits() { &mut *line } else { &mut one_by_one } += time;
+            }
         }
         one_by_one + lines.into_values().max().unwrap_or_default()
+    }
+
+    /// What is measured of the peers on the server of a target, once for each of them.
+    #[cfg(feature = "peers")]
+    fn of_rivals(&self, target: &Target, scenarios: &[Scenario]) -> Vec<Scenario> {
+        let peers = if self.suite == Suite::Quick { 0 } else { crate::peer::of(target).count() };
+        let theirs = || scenarios.iter().copied().filter(|scenario| crate::peer::Peer::runs(*scenario));
+        std::iter::repeat_with(theirs).take(peers).flatten().collect()
+    }
+
+    #[cfg(not(feature = "peers"))]
+    #[expect(clippy::unused_self, reason = "the other one uses it")]
+    const fn of_rivals(&self, _target: &Target, _scenarios: &[Scenario]) -> Vec<Scenario> {
+        Vec::new()
     }
 
     /// How long one side is measured in one trial.

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use lockyard_testbed::timing::scaled;
 use nix::sys::signal::Signal;
 use support::{SOON, Scratch, end_of, finish, schema, send, stderr, stdout};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 #[tokio::test]
 async fn the_suite_runs_and_its_results_keep_to_their_schema() {
@@ -119,6 +119,27 @@ async fn figures_are_judged(scratch: &Scratch) {
         assert_eq!(broken.status.code(), Some(99), "{}", stderr(&broken));
         assert!(stderr(&broken).contains(&format!("{limit} is not kept")), "{}", stderr(&broken));
     }
+}
+
+#[tokio::test]
+async fn a_client_of_a_comparison_holds_what_it_is_told_to_until_its_input_ends() {
+    let scratch = Scratch::file();
+    let mut command = scratch.lockyard(&["bench-worker"]);
+    let mut worker = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut orders = worker.stdin.take().expect("piped");
+    orders.write_all(b"{\"do\":\"keep\",\"name\":\"job\",\"ttl_millis\":2000}\n").await.expect("it listens");
+    let mut answers = BufReader::new(worker.stdout.take().expect("piped"));
+    line_with(&mut answers, "ready").await;
+    assert!(scratch.is_held("job").await);
+    drop(orders);
+    assert_eq!(end_of(&mut worker).await.code(), Some(0));
+    assert!(!scratch.is_held("job").await);
+    let mut command = scratch.lockyard(&["bench-worker"]);
+    let mut worker = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut orders = worker.stdin.take().expect("piped");
+    orders.write_all(b"sing\n").await.expect("it listens");
+    line_with(&mut BufReader::new(worker.stdout.take().expect("piped")), "\"is\":\"failed\"").await;
+    assert_eq!(end_of(&mut worker).await.code(), Some(0), "what fails is an answer");
 }
 
 #[tokio::test]
