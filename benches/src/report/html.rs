@@ -1,6 +1,7 @@
 //! The report as one HTML page that asks nobody for anything.
 
 use askama::Template;
+use serde_json::Value;
 
 use super::model::Report;
 use super::sections;
@@ -32,10 +33,24 @@ impl Report {
         page.render()
     }
 
-    /// The data without indentation: they are half as large.
+    /// The data without indentation and without what is null, which reads back the same: they are a third as large.
     fn compact(&self) -> String {
         // Nothing in it can fail to be written: the keys are text and the numbers finite.
-        serde_json::to_string(self).unwrap_or_default()
+        let mut data = serde_json::to_value(self).unwrap_or_default();
+        strip(&mut data);
+        data.to_string()
+    }
+}
+
+/// Takes all nulls out of all objects.
+fn strip(data: &mut Value) {
+    match data {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(values) => values.iter_mut().for_each(strip),
+        _ => {}
     }
 }
 

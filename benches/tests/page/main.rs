@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use lockyard_benches::report::Report;
 
 use browser::VIEWS;
+use tempfile::TempDir;
 
 /// Written by `lockyard compare`: see `tests/data/README.md`.
 const MEASURED: &str = include_str!("../data/quick.json");
@@ -17,25 +18,43 @@ fn page() -> String {
     Report::from_json(MEASURED).expect("a report").to_html().expect("a page")
 }
 
-/// The folder for the pictures of a report, with the page in it.
-fn folder(which: &str, page: &str) -> Option<PathBuf> {
-    let folder = PathBuf::from(std::env::var_os("LOCKYARD_PICTURES")?).join(which);
-    std::fs::create_dir_all(&folder).expect("a folder for the pictures");
-    std::fs::write(folder.join("report.html"), page).expect("the page");
-    Some(folder)
+/// The folder for the pictures: that which was asked for, or one that goes with the test.
+struct Pictures(PathBuf, Option<TempDir>);
+
+impl Pictures {
+    fn new() -> Self {
+        std::env::var_os("LOCKYARD_PICTURES").map(PathBuf::from).map_or_else(
+            || {
+                let folder = TempDir::new().expect("a folder for the pictures");
+                Self(folder.path().to_owned(), Some(folder))
+            },
+            |folder| Self(folder, None),
+        )
+    }
+
+    /// The part of it for a report, with the page in it.
+    fn of(&self, which: &str, page: &str) -> PathBuf {
+        let folder = self.0.join(which);
+        std::fs::create_dir_all(&folder).expect("a folder for the pictures");
+        std::fs::write(folder.join("report.html"), page).expect("the page");
+        folder
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_report_is_fit_to_be_read() {
     browser::with_browser(|tab| async move {
         let everything = everything::grown(MEASURED).to_html().expect("a page");
+        let pictures = Pictures::new();
         for (which, page) in [("measured", page()), ("everything", everything)] {
             assert!(page.len() <= 500_000, "{which}: the page has {} bytes", page.len());
-            let folder = folder(which, &page);
-            let found = look::complaints(&tab, &page, &VIEWS, folder.as_deref()).await.expect("a look");
-            look::print(&tab, folder.as_deref()).await.expect("a print");
+            let folder = pictures.of(which, &page);
+            let found = look::complaints(&tab, &page, &VIEWS, Some(&folder)).await.expect("a look");
             assert!(found.is_empty(), "{which}: {found:#?}");
+            look::print(&tab, &folder).await.expect("a print");
         }
+        assert!(pictures.0.join("everything/dark.png").exists());
+        drop(pictures.1);
     })
     .await;
 }

@@ -30,7 +30,8 @@ pub(crate) struct DotRow {
 /// Dots with their intervals: on a logarithmic axis, or on a linear one from 0.
 pub(crate) struct DotChart<'a> {
     pub(crate) frame: Frame<'a>,
-    pub(crate) linear: bool,
+    /// The least that a linear axis reaches to.
+    pub(crate) linear: Option<f64>,
     pub(crate) rows: Vec<DotRow>,
 }
 
@@ -41,7 +42,10 @@ impl DotChart<'_> {
             dots.chain(row.floor)
         });
         let span = (MARGIN, WIDTH - MARGIN);
-        let axis = if self.linear { Axis::linear(values, span) } else { Axis::logarithmic(values, span) };
+        let axis = match self.linear {
+            Some(to) => Axis::linear(values.chain([to]), span),
+            None => Axis::logarithmic(values, span),
+        };
         let height = ROW.mul_add(as_f64(self.rows.len()), TOP) + 6.0;
         let mut canvas = Canvas::new(&self.frame, height);
         grid_above(&mut canvas, &axis, self.frame.unit, height);
@@ -99,7 +103,7 @@ mod tests {
         let frame = Frame { title: "Cycle", reading: "a & b", unit: Unit::Micros, data };
         let dot = Dot { series: Series::new("<b>", 0), value: Estimate::new(10.0, 9.0, 12.0) };
         let row = DotRow { label: "<b>".to_owned(), value: "10 µs".to_owned(), dots: vec![dot], floor: Some(8.0) };
-        let svg = DotChart { frame, linear: false, rows: vec![row] }.draw().svg;
+        let svg = DotChart { frame, linear: None, rows: vec![row] }.draw().svg;
         assert!(svg.contains("role=\"img\"") && svg.contains("<title") && svg.contains("a &amp; b"), "{svg}");
         assert!(svg.contains("&lt;b&gt;") && !svg.contains("<b>"), "{svg}");
     }

@@ -40,7 +40,6 @@ impl LaneChart<'_> {
         for (at, lane) in self.lanes.iter().enumerate() {
             draw_lane(&mut canvas, &axis, LANE.mul_add(as_f64(at), TOP), lane);
         }
-        canvas.line("crash", (axis.at(0.0), 18.0), (axis.at(0.0), height));
         let svg = canvas.finish();
         self.frame.drawn(svg)
     }
@@ -56,6 +55,7 @@ fn draw_lane(canvas: &mut Canvas, axis: &Axis, y: f64, lane: &Lane) {
     canvas.bar("nobody", (axis.at(0.0), axis.at(lane.gap.est)), (bar, BAR));
     canvas.bar(&lane.series.fill_class(), (axis.at(lane.gap.est), right), (bar, BAR));
     let middle = bar + BAR / 2.0;
+    canvas.line("crash", (axis.at(0.0), bar - 4.0), (axis.at(0.0), bar + BAR + 4.0));
     canvas.line("spread", (axis.at(lane.gap.lo), middle), (axis.at(lane.gap.hi), middle));
     if let Some(bound) = lane.bound {
         canvas.line("bound", (axis.at(bound), bar - 3.0), (axis.at(bound), bar + BAR + 3.0));

@@ -22,8 +22,10 @@ const QUESTIONS: &[(&str, Answer)] = &[
         promise(report, backend, "restart_safe", &["lease::kept_over_restart", "loss::restart_is_told"])
     }),
     ("The server fails over: are holds kept?", |_, backend| stated(backend, "failover_safe")),
-    ("How long a gap after a holder is killed?", |report, backend| gap(report, backend, "killed")),
-    ("How long a gap after a holder is cut off?", |report, backend| gap(report, backend, "cut_off")),
+    ("How long a gap after a holder is killed, of what is promised?", |report, backend| gap(report, backend, "killed")),
+    ("How long a gap after a holder is cut off, of what is promised?", |report, backend| {
+        gap(report, backend, "cut_off")
+    }),
     ("What does one lock cost?", |report, backend| {
         let value = |result: &ScenarioResult| Some(text::micros(result.p50_us?.est));
         figure(backend, report.find("uncontended", 1, "one", "same"), value)
@@ -132,7 +134,7 @@ fn gap(report: &Report, backend: &Backend, fault: &str) -> Cell {
         .find(|scenario| scenario.id == "takeover" && scenario.parameters.fault.as_deref() == Some(fault));
     figure(backend, takeover, |result| {
         let takeover = result.takeover.as_ref()?;
-        Some(format!("{} of at most {}", text::seconds(takeover.seconds.est), text::seconds(takeover.bound_seconds)))
+        Some(format!("{} of {}", text::seconds(takeover.seconds.est), text::seconds(takeover.bound_seconds)))
     })
 }
 

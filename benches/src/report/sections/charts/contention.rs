@@ -65,5 +65,5 @@ pub(super) fn fairness(report: &Report) -> Option<Drawing> {
     let reading = "Jain's index of the shares of one name: 1 when all had the same share, and one over the number of clients when one \
                    had everything. Beside the name: the longest wait of all trials.";
     let frame = Frame { title: &title, reading, unit: Unit::Plain, data };
-    (!rows.is_empty()).then(|| DotChart { frame, linear: true, rows }.draw())
+    (!rows.is_empty()).then(|| DotChart { frame, linear: Some(1.0), rows }.draw())
 }

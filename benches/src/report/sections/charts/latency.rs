@@ -41,7 +41,7 @@ fn against_floor(report: &Report, scenario: &ScenarioResults) -> Option<Drawing>
     let reading = "Median of one acquire and release by one client: further left is faster. The marker is the lock with its 95 % \
                    interval, the hollow diamond the bare driver of the same server.";
     let frame = Frame { title: "Uncontended cycle", reading, unit: Unit::Micros, data };
-    (!rows.is_empty()).then(|| DotChart { frame, linear: false, rows }.draw())
+    (!rows.is_empty()).then(|| DotChart { frame, linear: None, rows }.draw())
 }
 
 fn percentiles(report: &Report, scenario: &ScenarioResults, title: &str) -> Option<Drawing> {
