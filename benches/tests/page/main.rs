@@ -4,7 +4,7 @@ mod browser;
 mod everything;
 mod look;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lockyard_benches::report::Report;
 
@@ -16,6 +16,13 @@ const MEASURED: &str = include_str!("../data/quick.json");
 
 fn page() -> String {
     Report::from_json(MEASURED).expect("a report").to_html().expect("a page")
+}
+
+/// The report of docs, where one is published.
+fn published() -> Option<(&'static str, String)> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report/report.json");
+    let report = std::fs::read_to_string(file).ok()?;
+    Some(("published", Report::from_json(&report).expect("a report").to_html().expect("a page")))
 }
 
 /// The folder for the pictures: that which was asked for, or one that goes with the test.
@@ -46,7 +53,7 @@ async fn a_report_is_fit_to_be_read() {
     browser::with_browser(|tab| async move {
         let everything = everything::grown(MEASURED).to_html().expect("a page");
         let pictures = Pictures::new();
-        for (which, page) in [("measured", page()), ("everything", everything)] {
+        for (which, page) in [("measured", page()), ("everything", everything)].into_iter().chain(published()) {
             assert!(page.len() <= 500_000, "{which}: the page has {} bytes", page.len());
             let folder = pictures.of(which, &page);
             let found = look::complaints(&tab, &page, &VIEWS, Some(&folder)).await.expect("a look");
