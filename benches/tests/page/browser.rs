@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chromiumoxide::{Browser, BrowserConfig, Page};
 use futures_util::{FutureExt, StreamExt};
+use lockyard_testbed::timing;
 use tempfile::TempDir;
 
 /// The names under which distributions install it.
@@ -37,10 +38,19 @@ where
     let outcome = AssertUnwindSafe(work(page)).catch_unwind().await;
     let ended = end(&mut browser).await;
     driver.abort();
+    let gone = remove(profile).await;
     if let Err(panic) = outcome {
         resume_unwind(panic);
     }
     ended.expect("the end of the browser");
+    assert!(gone, "the profile stays");
+}
+
+/// Whether the profile is gone: processes of the browser that end after it may still write there.
+async fn remove(profile: TempDir) -> bool {
+    let folder = profile.keep();
+    let removed = || async { std::fs::remove_dir_all(&folder).is_ok() || !folder.exists() };
+    timing::eventually(PATIENCE, removed).await.is_some()
 }
 
 /// Asks it to end, so that its own processes end before their profile goes; one that does not is killed.
