@@ -33,6 +33,12 @@ fn main() -> ExitCode {
     }
     let other = Arc::clone(&runtime);
     trials.push(Trial::test("postgres-row", move || Ok::<_, Failed>(other.block_on(row()))));
+    #[cfg(feature = "peers")]
+    for backend in ["redis", "postgres-advisory", "etcd", "zookeeper"] {
+        let runtime = Arc::clone(&runtime);
+        let peers = move || Ok::<_, Failed>(runtime.block_on(peers(backend)));
+        trials.push(Trial::test(format!("peers beside {backend}"), peers));
+    }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -131,6 +137,22 @@ fn check(id: &str, name: &str, result: &ScenarioResult) {
             assert!(matches!(failover.tokens.as_str(), "rise" | "fall"), "{cell}");
         }
         _ => {}
+    }
+}
+
+/// Every peer is measured in the same trials, against the floor of its server.
+#[cfg(feature = "peers")]
+async fn peers(id: &'static str) {
+    let Some((_started, target)) = started(id).await else { return };
+    let plan = plan(1).only(["uncontended", "parallel", "contended", "handoff", "waiting_cost"]);
+    let measured = measured(target, &plan).await;
+    let theirs: Vec<_> = measured.iter().filter(|(_, result)| result.backend.starts_with("peer:")).collect();
+    assert!(!theirs.is_empty(), "no peers beside {id}");
+    for (name, result) in theirs {
+        let cell = format!("{name}: {result:?}");
+        assert_eq!((result.missing.as_deref(), result.overlaps), (None, 0), "{cell}");
+        let compared = result.floor_ratio.is_some_and(|ratio| ratio.est > 0.0);
+        assert!(compared || result.server_commands_per_second.is_some(), "{cell}");
     }
 }
 
