@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::front::hold::{Account, Hold, Standing};
 use crate::front::release::Undo;
 use crate::front::turn::Turn;
-use crate::front::{Core, WatchId};
+use crate::front::{Core, Course, Relay, WatchId};
 use crate::front::{release, spans};
 use crate::{Claim, FencingToken, Grant, LockName, LostReason, Operation, Release, Result};
 
@@ -27,6 +27,9 @@ pub struct Guard {
     hold: Arc<Hold>,
     watch: Option<WatchId>,
     token: Option<FencingToken>,
+    /// What is kept of this holder's time; the hold may have had others.
+    account: Option<Arc<Account>>,
+    course: Option<Course>,
     /// Gone once the release has begun.
     turn: Option<Turn>,
 }
@@ -35,11 +38,18 @@ impl Guard {
     /// With an account where anybody wants to know.
     pub(crate) fn new(turn: Turn, claim: Arc<Claim>, grant: &Grant, account: Option<Arc<Account>>) -> Self {
         let core = turn.core();
-        let hold = Arc::new(Hold::new(claim, grant, (core.drift, core.renew_after), account));
-        let listener: Weak<Core> = Arc::downgrade(core);
-        hold.loss().on_loss(listener, hold.held());
+        let hold = Arc::new(Hold::new(claim, grant, (core.drift, core.renew_after), account.clone()));
+        listen(&hold, core, account.clone());
         let watch = core.watchdog.enter(&hold);
-        Self { hold, watch, token: grant.token, turn: Some(turn) }
+        let course = Course::begin(core.cohort, &core.clock);
+        Self { hold, watch, token: grant.token, account, course, turn: Some(turn) }
+    }
+
+    /// The same hold in the hands of the next.
+    pub(crate) fn relayed(turn: Turn, relay: Relay, account: Option<Arc<Account>>) -> Self {
+        let Relay { hold, watch, token, course } = relay;
+        listen(&hold, turn.core(), account.clone());
+        Self { hold, watch, token, account, course: Some(course), turn: Some(turn) }
     }
 
     /// The name held.
@@ -141,7 +151,11 @@ impl Guard {
     /// # Cancel safety
     /// Dropped, the release runs to its end in the background.
     pub async fn release(mut self) -> Result<Release> {
-        let Some(turn) = self.end() else { return Ok(Release::NotHeld) };
+        let turn = match self.end() {
+            End::Release(turn) => turn,
+            End::HandedOn => return Ok(Release::Released),
+            End::Over => return Ok(Release::NotHeld),
+        };
         let core = Arc::clone(turn.core());
         let backend = core.events.backend();
         let claim = Arc::clone(&self.hold.claim);
@@ -170,25 +184,60 @@ impl Guard {
         result.map_err(|error| error.with_operation(Operation::Release).with_name(self.name()))
     }
 
-    /// Ends the watch before the release is sent; the turn is whose release it is.
-    fn end(&mut self) -> Option<Turn> {
-        let mut turn = self.turn.take()?;
+    /// Hands the hold on where that may be; else ends the watch, before the release is sent.
+    fn end(&mut self) -> End {
+        let Some(mut turn) = self.turn.take() else { return End::Over };
         if self.hold.loss().forget_hook() {
             let core = turn.core();
-            core.events.ended(&self.hold, &core.clock);
+            core.events.ended(&self.hold, self.account.as_ref(), &core.clock);
+            match self.hand_on(turn) {
+                Ok(()) => return End::HandedOn,
+                Err(back) => turn = back,
+            }
         } else {
             turn.forget_key();
         }
         if let Some(watch) = self.watch.take() {
             turn.core().watchdog.leave(watch);
         }
-        Some(turn)
+        End::Release(turn)
     }
+
+    /// To the next of this process, as far as its cohort goes. The turn comes back where the hold has to be released.
+    fn hand_on(&self, turn: Turn) -> Result<(), Turn> {
+        if self.course.is_none() || !self.hold.can_be_handed_on() || !turn.has_next() {
+            return Err(turn);
+        }
+        let core = Arc::clone(turn.core());
+        let Some(relay) = Relay::of(&self.hold, self.watch, self.token, self.course, &core) else { return Err(turn) };
+        if core.check_open().is_err() {
+            return Err(turn);
+        }
+        turn.hand_on(relay)?;
+        core.events.released(&self.hold.claim, Release::Released);
+        Ok(())
+    }
+}
+
+/// What becomes of a hold when its guard goes.
+enum End {
+    /// It goes back to the server.
+    Release(Turn),
+    /// Another of this process has it.
+    HandedOn,
+    /// It has gone before.
+    Over,
+}
+
+/// The locker hears of the loss of the hold while this holder has it.
+fn listen(hold: &Arc<Hold>, core: &Arc<Core>, account: Option<Arc<Account>>) {
+    let listener: Weak<Core> = Arc::downgrade(core);
+    hold.loss().on_loss(listener, hold.held_by(account));
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(turn) = self.end() {
+        if let End::Release(turn) = self.end() {
             // After a shutdown nobody answers for background work: the lease ends it.
             if turn.core().check_open().is_ok() {
                 turn.undo(Arc::clone(&self.hold.claim), Undo::Hold);

@@ -41,6 +41,11 @@ impl FencingToken {
         Self::from_server(number / Self::HANDOFFS).map(|_| Self(number))
     }
 
+    /// The token of the next holder inside the process. `None` when the server's number has no room for more.
+    pub(crate) const fn handed_on(self) -> Option<Self> {
+        if self.0 % Self::HANDOFFS == Self::HANDOFFS - 1 { None } else { Some(Self(self.0 + 1)) }
+    }
+
     /// The token as a number. Keep it in 64 bits; in JSON write it as a string.
     #[must_use]
     pub const fn get(self) -> u64 {

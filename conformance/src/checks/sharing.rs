@@ -1,6 +1,8 @@
 //! The front end over this backend, shared: clones of one locker, and callers that give up while others release.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use lockyard_api::{Attempt, ErrorKind, Guard, LivenessKind, LockName, Locker, Outcome, Release};
@@ -12,7 +14,7 @@ use crate::stop::ensure;
 use crate::timing::scaled;
 use crate::{Checked, Client, Context, Stop};
 
-checks! { 0 frontend: no_reentry v2, late_clone_spares_the_next v2, given_up_at_the_release v2 }
+checks! { 0 frontend: no_reentry v2, late_clone_spares_the_next v2, given_up_at_the_release v2, handed_on_tokens_rise v2 }
 
 /// A second acquire of the same task does not enter, with or without the local queue, and frees nothing (B14).
 async fn no_reentry(ctx: &Context) -> Checked {
@@ -32,6 +34,38 @@ async fn no_reentry(ctx: &Context) -> Checked {
         ensure!(outer.is_held(), "a second acquire took the first one's hold");
         ensure!(outer.release().await? == Release::Released, "a second acquire freed the first one's hold");
     }
+    Ok(())
+}
+
+/// A grant of the server has room for the tokens of those it is handed on to in the process: the next grant's is larger.
+async fn handed_on_tokens_rise(ctx: &Context) -> Checked {
+    const HANDOFFS: u8 = u8::MAX;
+    ctx.needs_fencing()?;
+    let (a, b) = ctx.two().await?;
+    let forever = Duration::from_secs(3600);
+    let locks = Locker::over(Arc::clone(&a.lock)).cohort(HANDOFFS).cohort_time(forever).build()?;
+    let (name, ttl) = (ctx.name(), ctx.long_ttl());
+    let ask = || locks.lock(&name).ttl(ttl).acquire();
+    let mut guard = within(ctx.patience(), "a free name should be acquired", async { Ok(ask().await?) }).await?;
+    let owner = guard.claim().owner;
+    let mut last = guard.fencing_token();
+    for handoff in 1..=HANDOFFS {
+        let mut next = Box::pin(ask());
+        let waits = poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_pending())).await;
+        ensure!(waits, "two guards of one name by one locker");
+        ensure!(guard.release().await? == Release::Released, "a held guard released nothing");
+        guard = within(ctx.patience(), "a lock handed on should arrive", async { Ok(next.await?) }).await?;
+        ensure!(guard.claim().owner == owner, "after {handoff} hand-offs the lock went to the server");
+        let token = guard.fencing_token();
+        ensure!(token > last, "token {token:?} after {last:?}");
+        last = token;
+        if handoff == 1 || handoff == HANDOFFS {
+            busy(b.lock.try_acquire(&ctx.claim(&name)).await?)?;
+        }
+    }
+    ensure!(guard.release().await? == Release::Released, "the last of a cohort released nothing");
+    let next = granted(b.lock.try_acquire(&ctx.claim(&name)).await?)?.token;
+    ensure!(next > last, "the server's next token is {next:?}, after {last:?} that was handed on");
     Ok(())
 }
 

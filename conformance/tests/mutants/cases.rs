@@ -67,6 +67,7 @@ pub(crate) const TOKENS_AND_NAMES: &[Case] = &[
         Lease,
         &[
             "exclusion::first_use",
+            "frontend::handed_on_tokens_rise",
             "frontend::late_clone_spares_the_next",
             "frontend::tokens_rise",
             "register::paused_holder_is_refused",
@@ -75,6 +76,7 @@ pub(crate) const TOKENS_AND_NAMES: &[Case] = &[
         ],
     ),
     (Fault::WaiterDrawsToken, Fifo, Lease, &["token::waiter_draws_none"]),
+    (Fault::TokensAreNotSpaced, Fifo, Lease, &["frontend::handed_on_tokens_rise"]),
     (Fault::RepeatDrawsToken, Fifo, Lease, &["repeat::same_token"]),
     (Fault::NameIsCut, Fifo, Lease, &["name::differ"]),
     (Fault::NamespaceIsGlued, Fifo, Lease, &["name::namespaces"]),

@@ -40,6 +40,7 @@ pub(crate) enum Fault {
     TokenIsOldAfterError,
     HeldIsOwnAfterError,
     ReleasesRunOut,
+    TokensAreNotSpaced,
     RegisterFreshIsNotEmpty,
     RegisterIsText,
     RegisterCutsValues,

@@ -39,6 +39,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The server's number as it is.
+fn unspaced(token: FencingToken) -> Option<FencingToken> {
+    FencingToken::new(token.server_number()).ok()
+}
+
 impl Mutant {
     pub(crate) fn new(inner: MemoryLock, fault: Fault, namespace: &str, shared: Arc<Shared>) -> Self {
         let (owner, connection) = (Owner::random(), AsyncMutex::new(()));
@@ -85,6 +90,9 @@ impl Mutant {
                 if self.failed.swap(false, Ordering::SeqCst) {
                     grant.token = old;
                 }
+            }
+            (Fault::TokensAreNotSpaced, _) => {
+                grant.token = grant.token.and_then(unspaced);
             }
             (Fault::NeverExpires, Liveness::Lease { ttl }) => *ttl = claim.ttl,
             (Fault::LeaseToldTooLong, Liveness::Lease { ttl }) => *ttl = ttl.mul_f64(1.25),
@@ -318,6 +326,7 @@ impl DistributedLock for Mutant {
                 let first = lock(&self.shared.first_token).get(&name).copied();
                 holder.token = first.or(holder.token);
             }
+            (Fault::TokensAreNotSpaced, Some(holder)) => holder.token = holder.token.and_then(unspaced),
             _ => {}
         }
         Ok(holder)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tracing::{Instrument, Span};
 
 use super::backoff::Backoff;
+use super::cohort::Relay;
 use super::core::Core;
 use super::hold::Account;
 use super::queue::Key;
@@ -13,7 +14,8 @@ use super::release::{Undo, retry};
 use super::spans::Spans;
 use super::turn::Turn;
 use crate::{
-    Attempt, Claim, Error, ErrorKind, Grant, Guard, Liveness, Moment, Operation, Outcome, Owner, Renewal, Result, Wake,
+    Attempt, Claim, Error, ErrorKind, FencingToken, Grant, Guard, Liveness, Moment, Operation, Outcome, Owner, Renewal,
+    Result, Wake,
 };
 
 /// How long an acquire whose time is over waits for the undo of its claim.
@@ -120,6 +122,12 @@ impl Acquire {
 
     async fn wait_for_it(&mut self) -> Result<Guard> {
         let mut turn = self.enter_queue().await?;
+        if let Some(relay) = turn.take_relay() {
+            match self.relayed(turn, relay) {
+                Ok(guard) => return Ok(guard),
+                Err(back) => turn = back,
+            }
+        }
         let mut trouble = Trouble::new(&self.core);
         loop {
             match self.request(turn).await? {
@@ -298,14 +306,30 @@ impl Acquire {
 
     fn guard(&mut self, mut turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Guard {
         turn.disarm();
+        let account = self.granted(&claim, grant.token);
+        Guard::new(turn, claim, grant, account)
+    }
+
+    /// What the holder before handed on. The turn comes back when that is not to be relied on any more.
+    fn relayed(&mut self, turn: Turn, relay: Relay) -> Result<Guard, Turn> {
+        if !relay.is_good(&self.core) {
+            // Without the key, which goes on contending behind it.
+            relay.give_back(Turn::new(Arc::clone(&self.core), None));
+            return Err(turn);
+        }
+        let account = self.granted(&relay.hold.claim, relay.token);
+        Ok(Guard::relayed(turn, relay, account))
+    }
+
+    /// Tells of the grant; what is kept of it where anybody wants to know.
+    fn granted(&mut self, claim: &Claim, token: Option<FencingToken>) -> Option<Arc<Account>> {
         let now = self.began.map(|_| self.core.clock.stopwatch());
         let waited = self.end_at(now, "acquired");
-        self.core.events.acquired(&claim, grant.token, waited, self.attempts);
-        let account = now.filter(|_| self.core.events.wants_times()).map(|since| {
-            let span = self.spans.as_ref().map_or_else(Span::none, |spans| spans.hold(&claim, grant.token));
+        self.core.events.acquired(claim, token, waited, self.attempts);
+        now.filter(|_| self.core.events.wants_times()).map(|since| {
+            let span = self.spans.as_ref().map_or_else(Span::none, |spans| spans.hold(claim, token));
             Arc::new(Account { since, span })
-        });
-        Guard::new(turn, claim, grant, account)
+        })
     }
 
     fn give_up_with(&mut self, error: &Error) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::cohort::Cohort;
 use super::events::Events;
 use super::hold::Held;
 use super::keeper::Keeper;
@@ -31,6 +32,7 @@ pub(crate) struct Core {
     pub(crate) patience: Duration,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) local_queue: bool,
+    pub(crate) cohort: Cohort,
     pub(crate) handle: Handle,
     pub(crate) keeper: Keeper,
     pub(crate) queue: LocalQueue,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hold::{Held, Hold};
+use super::hold::{Account, Held, Hold};
 use crate::{
     CircuitChange, Claim, Clock, Error, ErrorKind, Event, FencingToken, LockName, LostReason, Observer, Operation,
     Release,
@@ -95,9 +95,9 @@ impl Events {
         self.tell(|| Event::Lost { name: name.clone(), reason, held: time });
     }
 
-    pub(crate) fn ended(&self, hold: &Hold, clock: &Clock) {
-        if hold.is_accounted() {
-            let held = hold.held();
+    pub(crate) fn ended(&self, hold: &Hold, account: Option<&Arc<Account>>, clock: &Clock) {
+        if account.is_some() {
+            let held = hold.held_by(account.cloned());
             held.ended("ended");
             self.tell(|| Event::Ended { name: held.claim.name.clone(), held: held.time(clock) });
         }

@@ -85,13 +85,14 @@ impl Hold {
         Self { claim, life, loss, drift, renew_after, account }
     }
 
-    /// Whether anybody wants to know of its end.
-    pub(crate) const fn is_accounted(&self) -> bool {
-        self.account.is_some()
+    /// For those who are told what happens to it; its first holder's account.
+    pub(crate) fn held(&self) -> Held {
+        self.held_by(self.account.clone())
     }
 
-    pub(crate) fn held(&self) -> Held {
-        Held { claim: Arc::clone(&self.claim), account: self.account.clone() }
+    /// For those who are told of the end of one holder's time.
+    pub(crate) fn held_by(&self, account: Option<Arc<Account>>) -> Held {
+        Held { claim: Arc::clone(&self.claim), account }
     }
 
     pub(crate) const fn loss(&self) -> &Loss {
@@ -131,6 +132,11 @@ impl Hold {
         if doubtful { Standing::Doubtful } else { Standing::Held }
     }
 
+    /// Whether half of its lease or more is left.
+    pub(crate) fn is_young(&self, now: Moment) -> bool {
+        self.lease().is_none_or(|lease| now < lease.valid_from.plus(lease.ttl / 2))
+    }
+
     /// When the watchdog has to look at a new hold.
     pub(crate) fn first_due(&self) -> Moment {
         let Some(lease) = self.lease() else { return Moment::FAR };
@@ -159,6 +165,11 @@ impl Hold {
     /// Whether time alone can end it.
     pub(crate) const fn is_watched(&self) -> bool {
         !matches!(self.life, Life::Process)
+    }
+
+    /// A lease that is not renewed would be shorter for each holder.
+    pub(crate) fn can_be_handed_on(&self) -> bool {
+        self.claim.renew == Renew::Auto
     }
 
     /// Whether the watchdog may ask the server about it.

@@ -3,6 +3,7 @@
 mod acquire;
 mod backoff;
 mod circuit;
+mod cohort;
 mod core;
 mod events;
 pub(crate) mod hold;
@@ -15,6 +16,7 @@ mod watchdog;
 mod write;
 
 pub(crate) use acquire::Acquire;
+pub(crate) use cohort::{Cohort, Course, Relay};
 pub(crate) use core::Core;
 pub(crate) use events::Events;
 pub(crate) use keeper::Keeper;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::cohort::Relay;
 use super::core::Core;
 use super::queue::Key;
 use super::release::Undo;
@@ -17,11 +18,13 @@ pub(crate) struct Turn {
     /// `None` without a local queue.
     key: Option<Key>,
     claim: Option<Arc<Claim>>,
+    /// A hold that comes along to the next local holder.
+    relay: Option<Box<Relay>>,
 }
 
 impl Turn {
     pub(crate) const fn new(core: Arc<Core>, key: Option<Key>) -> Self {
-        Self { core, key, claim: None }
+        Self { core, key, claim: None, relay: None }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
@@ -48,9 +51,30 @@ impl Turn {
         self.claim.take()
     }
 
+    /// Hands a hold on to the next local waiter. Comes back when nobody waits; the hold is the caller's again then.
+    pub(crate) fn hand_on(mut self, relay: Relay) -> Result<(), Self> {
+        self.relay = Some(Box::new(relay));
+        let mut back = match self.pass_on() {
+            Ok(()) => return Ok(()),
+            Err(back) => back,
+        };
+        back.relay = None;
+        Err(back)
+    }
+
+    /// The hold that came along.
+    pub(crate) fn take_relay(&mut self) -> Option<Relay> {
+        self.relay.take().map(|relay| *relay)
+    }
+
+    /// Whether a local waiter would take a hold.
+    pub(crate) fn has_next(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| self.core.queue.has_next(key))
+    }
+
     /// Releases a claim in the background; the turn passes on when that was answered.
     pub(crate) fn undo(mut self, claim: Arc<Claim>, what: Undo) {
-        let turn = Self { core: Arc::clone(&self.core), key: self.key.take(), claim: None };
+        let turn = Self::new(Arc::clone(&self.core), self.key.take());
         super::release::spawn(claim, turn, what);
     }
 
@@ -86,17 +110,20 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let inherited = self.has_heir();
-        let (key, claim) = (self.key.take(), self.claim.take());
+        let (key, claim, relay) = (self.key.take(), self.claim.take(), self.relay.take());
         // The usual end: nothing to undo, nobody waits.
-        if claim.is_none() && key.as_ref().is_none_or(|key| self.core.queue.free(key)) {
+        if claim.is_none() && relay.is_none() && key.as_ref().is_none_or(|key| self.core.queue.free(key)) {
             return;
         }
-        let mut turn = Self { core: Arc::clone(&self.core), key, claim };
+        let mut turn = Self { core: Arc::clone(&self.core), key, claim, relay };
         if turn.claim.is_none() || inherited {
             match turn.pass_on() {
                 Ok(()) => return,
                 Err(back) => turn = back,
             }
+        }
+        if let Some(relay) = turn.take_relay() {
+            return relay.give_back(turn);
         }
         // With its key: the turn passes on when the undo was answered, else the process would queue behind itself.
         if let Some(claim) = turn.claim.take() {

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod cases;
+mod cohort;
 mod loss;
 mod queue;
 mod reentrant;
