@@ -104,10 +104,13 @@ impl fmt::Display for View {
     }
 }
 
+/// The view in which most goes wrong.
+pub(crate) const NARROW: View = View { name: "narrow", width: 375, dark: false, print: false };
+
 /// The four ways in which readers meet it; A4 across is 1032 pixels wide between its margins.
 pub(crate) const VIEWS: [View; 4] = [
     View { name: "light", width: 1280, dark: false, print: false },
     View { name: "dark", width: 1280, dark: true, print: false },
-    View { name: "narrow", width: 375, dark: false, print: false },
+    NARROW,
     View { name: "print", width: 1032, dark: false, print: true },
 ];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use lockyard_benches::report::Report;
 
-use browser::VIEWS;
+use browser::{NARROW, VIEWS, View};
 use tempfile::TempDir;
 
 /// Written by `lockyard compare`: see `tests/data/README.md`.
@@ -19,10 +19,10 @@ fn page() -> String {
 }
 
 /// The report of docs, where one is published.
-fn published() -> Option<(&'static str, String)> {
+fn published() -> Option<(&'static str, String, &'static [View])> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/report/report.json");
     let report = std::fs::read_to_string(file).ok()?;
-    Some(("published", Report::from_json(&report).expect("a report").to_html().expect("a page")))
+    Some(("published", Report::from_json(&report).expect("a report").to_html().expect("a page"), &VIEWS))
 }
 
 /// The folder for the pictures: that which was asked for, or one that goes with the test.
@@ -53,10 +53,13 @@ async fn a_report_is_fit_to_be_read() {
     browser::with_browser(|tab| async move {
         let everything = everything::grown(MEASURED).to_html().expect("a page");
         let pictures = Pictures::new();
-        for (which, page) in [("measured", page()), ("everything", everything)].into_iter().chain(published()) {
+        // A short run is a part of everything: one look is enough.
+        let (narrow, views): (&[View], &[View]) = (&[NARROW], &VIEWS);
+        let all = [("measured", page(), narrow), ("everything", everything, views)];
+        for (which, page, views) in all.into_iter().chain(published()) {
             assert!(page.len() <= 500_000, "{which}: the page has {} bytes", page.len());
             let folder = pictures.of(which, &page);
-            let found = look::complaints(&tab, &page, &VIEWS, Some(&folder)).await.expect("a look");
+            let found = look::complaints(&tab, &page, views, Some(&folder)).await.expect("a look");
             assert!(found.is_empty(), "{which}: {found:#?}");
             look::print(&tab, &folder).await.expect("a print");
         }
@@ -116,7 +119,7 @@ async fn a_page_that_is_wrong_is_found_out() {
         for Wrong { what, change: (from, to), complaint } in WRONG {
             let good = page();
             assert!(good.contains(from), "{what}: nothing to change");
-            let found = look::complaints(&tab, &good.replace(from, to), &VIEWS[2..3], None).await.expect("a look");
+            let found = look::complaints(&tab, &good.replace(from, to), &[NARROW], None).await.expect("a look");
             assert!(found.iter().any(|said| said.contains(complaint)), "{what}: {found:?}");
         }
     })
