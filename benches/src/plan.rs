@@ -160,7 +160,7 @@ impl Plan {
         add(thorough, &[Scenario::Contended(64, Clients::Own)]);
         add(thorough, &[Scenario::Contended(64, Clients::Spread(8))]);
         add(true, &[Scenario::Contended(8, Clients::One)]);
-        add(thorough, &[Scenario::Contended(8, Clients::Unqueued)]);
+        add(thorough, &[Scenario::Contended(8, Clients::Unqueued), Scenario::Contended(8, Clients::Cohort)]);
         add(true, &[Scenario::Handoff]);
         add(thorough || self.rate.is_some(), &[Scenario::OpenLoop(self.rate.unwrap_or(RATE))]);
         add(true, &[Scenario::WaitingCost(50, 1)]);
@@ -238,7 +238,7 @@ impl Plan {
     fn time_of(&self, scenario: Scenario, has_floor: bool) -> Duration {
         let sides = match (scenario, has_floor) {
             (Scenario::Noop, _) | (_, false) => 1,
-            (Scenario::Contended(_, Clients::One | Clients::Unqueued | Clients::Spread(_)), _) => 1,
+            (Scenario::Contended(_, Clients::One | Clients::Unqueued | Clients::Cohort | Clients::Spread(_)), _) => 1,
             (Scenario::Uncontended(Names::Same, _), _) => 3,
             _ if scenario.mostly_waits() => 1,
             _ => 2,

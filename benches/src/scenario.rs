@@ -22,6 +22,8 @@ pub enum Clients {
     One,
     /// All are tasks of one client without a local queue: they meet at the server, over what connections it has.
     Unqueued,
+    /// All are tasks of one client that hands a lock on 32 times before it goes back to the server.
+    Cohort,
     /// Each has a client of its own, evenly spread over so many processes.
     Spread(usize),
 }
@@ -182,6 +184,7 @@ impl Scenario {
     pub(crate) const fn local_queue(self) -> &'static str {
         match self {
             Self::Contended(_, Clients::Unqueued) => "off",
+            Self::Contended(_, Clients::Cohort) => "cohort",
             _ => "on",
         }
     }
@@ -239,6 +242,7 @@ impl fmt::Display for Scenario {
             Self::Contended(n, Clients::Own) => write!(f, " ({n}, own clients)"),
             Self::Contended(n, Clients::One) => write!(f, " ({n}, one client)"),
             Self::Contended(n, Clients::Unqueued) => write!(f, " ({n}, one client, no local queue)"),
+            Self::Contended(n, Clients::Cohort) => write!(f, " ({n}, one client, a cohort)"),
             Self::Contended(n, Clients::Spread(processes)) => write!(f, " ({n}, {processes} processes)"),
         }
     }

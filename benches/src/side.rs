@@ -60,9 +60,17 @@ pub(crate) trait Side: Send + Sync {
         self.shared(tasks).await
     }
 
+    /// The same, where the lock is handed on in the process.
+    async fn cohort(&self, tasks: usize) -> Outcome<Contenders> {
+        self.shared(tasks).await
+    }
+
     /// So many, each with a client of its own, that wait for each other.
     async fn own(&self, contenders: usize) -> Outcome<Contenders>;
 }
+
+/// How often a cohort hands a lock on.
+const HANDOFFS: u8 = 32;
 
 /// Lockyard: the front end over the backend.
 pub(crate) struct Ours {
@@ -91,6 +99,11 @@ impl Side for Ours {
 
     async fn unqueued(&self, tasks: usize) -> Outcome<Contenders> {
         let locker = Locker::over((self.connect)().await?).local_queue(false).build()?;
+        Ok(Task::several(&locker, tasks))
+    }
+
+    async fn cohort(&self, tasks: usize) -> Outcome<Contenders> {
+        let locker = Locker::over((self.connect)().await?).cohort(HANDOFFS).build()?;
         Ok(Task::several(&locker, tasks))
     }
 

@@ -12,6 +12,7 @@ pub(super) async fn run(job: &Job, contenders: usize, clients: Clients) -> Outco
     let ours = match clients {
         Clients::Own => job.ours.own(contenders).await?,
         Clients::Unqueued => job.ours.unqueued(contenders).await?,
+        Clients::Cohort => job.ours.cohort(contenders).await?,
         _ => job.ours.shared(contenders).await?,
     };
     let mut sides = vec![(ours, Tally::new(contenders))];

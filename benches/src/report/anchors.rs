@@ -26,8 +26,10 @@ pub(super) fn scenario(scenario: &ScenarioResults) -> String {
     if parameters.processes != 1 {
         add(&format!("{}-processes", parameters.processes));
     }
-    if parameters.local_queue != "on" {
-        add("unqueued");
+    match parameters.local_queue.as_str() {
+        "on" => {}
+        "off" => add("unqueued"),
+        other => add(other),
     }
     if let Some(fault) = &parameters.fault {
         add(fault);

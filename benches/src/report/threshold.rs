@@ -65,7 +65,7 @@ const PARAMETERS: [(&str, &str); 8] = [
     ("name", "same|fresh|each"),
     ("machine", "idle|awake"),
     ("processes", "N"),
-    ("local_queue", "on|off"),
+    ("local_queue", "on|off|cohort"),
     ("fault", "killed|frozen|cut_off|restart"),
     ("rate", "N"),
 ];

@@ -98,6 +98,20 @@ pub(super) const WANTED: &[Wanted] = &[
         |rounds| format!("{:.1}", rounds.est),
     ),
     wanted(
+        "hand-overs/s ≥ 20 × the floor of 8 clients, 8 tasks of a cohort",
+        is_cohort,
+        |backend| served(backend, Limit::least(20.0)),
+        of_the_floor,
+        text::ratio,
+    ),
+    wanted(
+        "fairness ≥ 0.95, 8 tasks of a cohort",
+        is_cohort,
+        |backend| served(backend, Limit::least(0.95)),
+        |_, _, result| result.jain.map(exact),
+        |jain| format!("{:.3}", jain.est),
+    ),
+    wanted(
         "fewer than 5 requests/s for 50 waiters",
         |scenario| scenario.id == "waiting_cost" && scenario.parameters.contenders == 50,
         |backend| served(backend, Limit::most(5.0)),
@@ -172,6 +186,10 @@ fn is_spread(scenario: &ScenarioResults) -> bool {
     scenario.id == "contended" && scenario.parameters.contenders == 64 && scenario.parameters.processes == 8
 }
 
+fn is_cohort(scenario: &ScenarioResults) -> bool {
+    scenario.id == "contended" && scenario.parameters.contenders == 8 && scenario.parameters.local_queue == "cohort"
+}
+
 fn is_ten_thousand(scenario: &ScenarioResults) -> bool {
     scenario.id == "hold_cost" && scenario.parameters.contenders == 10_000
 }
@@ -194,6 +212,13 @@ fn of_eight(report: &Report, _: &ScenarioResults, result: &ScenarioResult) -> Op
     let eight = report.find("contended", 8, "own", "same")?;
     let eight = eight.results.iter().find(|other| other.backend == result.backend)?.per_second?;
     result.per_second.and_then(|rate| rate.over(&eight))
+}
+
+/// The rate over that of the driver with 8 clients, as [`of_eight`].
+fn of_the_floor(report: &Report, _: &ScenarioResults, result: &ScenarioResult) -> Option<Estimate> {
+    let eight = report.find("contended", 8, "own", "same")?;
+    let floor = eight.results.iter().find(|other| other.backend == result.backend)?.floor.as_ref()?.per_second;
+    result.per_second.and_then(|rate| rate.over(&exact(floor)))
 }
 
 const fn exact(value: f64) -> Estimate {

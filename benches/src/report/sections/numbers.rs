@@ -68,6 +68,9 @@ pub(super) fn caption(scenario: &ScenarioResults) -> String {
         ("contended", n, ..) if parameters.local_queue == "off" => {
             format!("contended: {n} tasks of one client on one name, without its local queue")
         }
+        ("contended", n, ..) if parameters.local_queue == "cohort" => {
+            format!("contended: {n} tasks of one client on one name, handed on 32 times for one grant of the server")
+        }
         ("contended", n, ..) => format!("contended: {n} tasks of one client on one name, through its local queue"),
         ("handoff", ..) => "handoff: from the call of release to the waiting client that holds".to_owned(),
         ("open_loop", ..) => {
