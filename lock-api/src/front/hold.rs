@@ -147,6 +147,15 @@ impl Hold {
         }
     }
 
+    /// How long before it is due its renewal may come: what is due soon goes together, and wakes client and server once.
+    pub(crate) fn earliness(&self) -> Duration {
+        const SHARE: u32 = 24;
+        match &self.life {
+            Life::Lease(lease) if self.claim.renew == Renew::Auto => (lock(lease).ttl / SHARE).min(Clock::RECHECK),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// When the watchdog renews next; `None` when renewing is not its business.
     pub(crate) fn renewal_due(&self) -> Option<Moment> {
         match &self.life {

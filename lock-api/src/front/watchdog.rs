@@ -130,12 +130,17 @@ impl Watchdog {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The holds that need something now; with `all`, every one of them.
+    /// The holds that need something now, and those whose renewal may as well come now; with `all`, every one of them.
     fn take_due(&self, now: Moment, all: bool) -> Vec<(WatchId, Arc<Hold>)> {
         let mut list = self.lock();
         list.see();
-        let due = list.due.iter().take_while(|(due, _)| all || *due <= now);
-        due.filter_map(|(_, id)| Some((*id, Arc::clone(&list.places.get(id.place)?.hold)))).collect()
+        let soon = now.plus(Clock::RECHECK);
+        let due = list.due.iter().take_while(|(due, _)| all || *due <= soon);
+        let taken = due.filter_map(|(due, id)| {
+            let hold = &list.places.get(id.place)?.hold;
+            (all || *due <= now.plus(hold.earliness())).then(|| (*id, Arc::clone(hold)))
+        });
+        taken.collect()
     }
 
     /// Moves a hold that is still there to another time.
@@ -204,7 +209,8 @@ fn attend(core: &Arc<Core>, id: WatchId, hold: &Arc<Hold>, now: Moment) {
         core.watchdog.leave(id);
         return;
     }
-    let due = hold.renewal_due().is_some_and(|due| due <= now) || (standing == Standing::Doubtful && hold.can_renew());
+    let soon = now.plus(hold.earliness());
+    let due = hold.renewal_due().is_some_and(|due| due <= soon) || (standing == Standing::Doubtful && hold.can_renew());
     let renew = due && !core.watchdog.is_renewing(id);
     let next = match hold.renewal_due() {
         Some(later) if later > now && !renew => later.min(hold.deadline()),

@@ -123,3 +123,24 @@ async fn the_end_of_a_session_is_told_at_once() {
     // The next acquire goes by a new session.
     assert!(locks.acquire("c").await.expect("acquired").is_held());
 }
+
+/// Each by itself would wake the process and the server as often as there are locks.
+#[tokio::test]
+async fn renewals_that_are_due_soon_go_together() {
+    let clock = Clock::manual();
+    let server = server(&clock);
+    let heard = Heard::default();
+    let builder = Locker::builder(client(&server)).clock(clock.clone()).ttl(TTL).observer(heard.clone());
+    let locks = builder.build().expect("inside a runtime");
+    let mut guards = Vec::new();
+    for (name, later) in [("a", 100), ("b", 100), ("c", 200), ("d", 0)] {
+        guards.push(locks.acquire(name).await.expect("acquired"));
+        clock.advance(Duration::from_millis(later));
+    }
+    let renewed = || heard.count(|event| matches!(event, Event::Renewed { .. }));
+    clock.advance(TTL / 3 - Duration::from_millis(400));
+    eventually("three are due or nearly so", || renewed() == 3).await;
+    clock.advance(Duration::from_millis(400));
+    eventually("so is the last", || renewed() == 4).await;
+    assert!(guards.iter().all(lockyard_api::Guard::is_held));
+}
