@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockyard_api::{
     ErrorKind, Fenced, FencedRegister, FencingToken, LockName, Outcome, Release, Result, Version, Write,
@@ -22,7 +23,7 @@ checks! {
     6 register: fresh_is_empty v2, keeps_every_byte v2, too_long_is_refused v2, stale_token_is_refused v2,
     equal_token_is_accepted v2, version_conflict v2, one_writer_a_version v2, names_apart v2, namespaces_apart v2,
     beside_its_lock v2, survives_reconnect v2, survives_restart alone v2, swallowed_reply v2, silence_is_unknown v2,
-    paused_holder_is_refused v2
+    paused_holder_is_refused v2, age_is_of_the_last_write v2
 }
 
 type Register = dyn FencedRegister;
@@ -30,6 +31,33 @@ type Register = dyn FencedRegister;
 async fn client(ctx: &Context) -> Checked<RegisterClient> {
     let client = ctx.harness().register().await?;
     client.ok_or_else(|| Stop::ignored("the harness has no fenced register"))
+}
+
+/// By the clock of the server; where the register tells it.
+async fn age_is_of_the_last_write(ctx: &Context) -> Checked {
+    const OLD: Duration = Duration::from_millis(300);
+    const ROUNDING: Duration = Duration::from_millis(50);
+    let (a, b) = (client(ctx).await?, client(ctx).await?);
+    ctx.needs(a.register.tells_age(), "the register does not tell how old a value is")?;
+    let (name, clock) = (ctx.name(), ctx.clock());
+    let none = a.register.age(&name).await?;
+    ensure!(none.is_none(), "a name that was never written is {none:?} old");
+    let mut version = Version::ABSENT;
+    for value in [b"1", b"2"] {
+        let before = clock.now();
+        version = written(a.register.write(&name, value, numbered(1)?, version).await?)?;
+        let just = clock.now();
+        for register in [&a.register, &b.register] {
+            let age = register.age(&name).await?.ok_or_else(|| Stop::failed("a value without an age"))?;
+            let most = clock.now().since(before) + ROUNDING;
+            ensure!(age <= most, "a value that was written {most:?} ago at most is {age:?} old");
+        }
+        clock.sleep(OLD).await;
+        let least = clock.now().since(just);
+        let age = b.register.age(&name).await?.unwrap_or_default();
+        ensure!(age + ROUNDING >= least, "a value that was written {least:?} ago is {age:?} old");
+    }
+    Ok(())
 }
 
 /// A token as a server might have given it.

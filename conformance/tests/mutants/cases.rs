@@ -284,6 +284,7 @@ pub(crate) const REGISTERS: &[Case] = &[
     (Fault::RegisterNamespaceIsGlued, Fifo, Lease, &["register::namespaces_apart"]),
     (Fault::RegisterIsTheLocks, Fifo, Lease, &["register::beside_its_lock"]),
     (Fault::RegisterEndsWithItsClient, Fifo, Lease, &["register::survives_reconnect"]),
+    (Fault::RegisterAgeIsTheFirst, Fifo, Lease, &["register::age_is_of_the_last_write"]),
 ];
 
 pub(crate) const RANDOM_RUNS: &[Case] = &[

@@ -52,6 +52,7 @@ pub(crate) enum Fault {
     RegisterNameIsCut,
     RegisterNamespaceIsGlued,
     RegisterIsTheLocks,
+    RegisterAgeIsTheFirst,
     RegisterEndsWithItsClient,
     FreedIsTakenForFree,
     NewcomerBarges,

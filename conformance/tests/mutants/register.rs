@@ -1,12 +1,13 @@
 //! A client of memory registers that is wrong in one way.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lockyard_api::{
-    Claim, Clock, DistributedLock, ErrorKind, Fenced, FencedRegister, FencingToken, LockName, Result, Version, Write,
-    async_trait,
+    Claim, Clock, DistributedLock, ErrorKind, Fenced, FencedRegister, FencingToken, LockName, Moment, Result, Version,
+    Write, async_trait,
 };
 use lockyard_memory::{MemoryLock, MemoryRegister};
 
@@ -21,6 +22,9 @@ pub(crate) struct RegisterMutant {
     /// What this client has written.
     own: Mutex<Vec<LockName>>,
 }
+
+/// When any client first wrote a name; no two checks have one in common.
+static FIRST: LazyLock<Mutex<HashMap<LockName, Moment>>> = LazyLock::new(Mutex::default);
 
 /// Larger than every token of a check.
 const LARGEST: u64 = 1 << 60;
@@ -103,6 +107,11 @@ impl FencedRegister for RegisterMutant {
     async fn write(&self, name: &LockName, value: &[u8], token: FencingToken, expected: Version) -> Result<Write> {
         let name = self.name(name);
         self.own.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        FIRST
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(name.clone())
+            .or_insert_with(|| Clock::system().now());
         let text = String::from_utf8_lossy(value);
         let value = match self.fault {
             Fault::RegisterIsText => text.as_bytes(),
@@ -111,6 +120,16 @@ impl FencedRegister for RegisterMutant {
         };
         let written = self.judged(&name, value, token, expected).await;
         written.map_err(|error| guessed(self.fault, error))
+    }
+
+    fn tells_age(&self) -> bool {
+        self.fault == Fault::RegisterAgeIsTheFirst
+    }
+
+    async fn age(&self, name: &LockName) -> Result<Option<Duration>> {
+        let name = self.name(name);
+        let first = FIRST.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied();
+        Ok(first.map(|first| Clock::system().now().since(first)))
     }
 }
 
