@@ -282,6 +282,10 @@ impl DistributedLock for Mutant {
             (Fault::LossIsHidden, Renewal::Lost) if lock(&self.shared.grants).contains_key(&claim.owner) => {
                 Ok(Renewal::Renewed { ttl: claim.ttl, valid_from: Clock::system().now() })
             }
+            // Told as asked for: else a hold would be looked at once and then hardly ever again.
+            (Fault::NeverExpires, Renewal::Renewed { valid_from, .. }) => {
+                Ok(Renewal::Renewed { ttl: claim.ttl, valid_from })
+            }
             (Fault::LeaseToldTooLong, Renewal::Renewed { ttl, valid_from }) => {
                 Ok(Renewal::Renewed { ttl: ttl.mul_f64(1.25), valid_from })
             }
