@@ -29,14 +29,23 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = Vec::new();
     for backend in backends {
         let runtime = Arc::clone(&runtime);
-        trials.push(Trial::test(backend, move || Ok::<_, Failed>(runtime.block_on(every_scenario(backend)))));
+        trials.push(Trial::test(backend, move || {
+            runtime.block_on(every_scenario(backend));
+            Ok::<_, Failed>(())
+        }));
     }
     let other = Arc::clone(&runtime);
-    trials.push(Trial::test("postgres-row", move || Ok::<_, Failed>(other.block_on(row()))));
+    trials.push(Trial::test("postgres-row", move || {
+        other.block_on(row());
+        Ok::<_, Failed>(())
+    }));
     #[cfg(feature = "peers")]
     for backend in ["redis", "postgres-advisory", "etcd", "zookeeper"] {
         let runtime = Arc::clone(&runtime);
-        let peers = move || Ok::<_, Failed>(runtime.block_on(peers(backend)));
+        let peers = move || {
+            runtime.block_on(peers(backend));
+            Ok::<_, Failed>(())
+        };
         trials.push(Trial::test(format!("peers beside {backend}"), peers));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()

@@ -76,7 +76,7 @@ fn slug(heading: &str) -> String {
 }
 
 /// What only longer suites measure.
-const LONGER: [&str; 8] = [
+const LONGER: [&str; 9] = [
     "takeover-",
     "failover-",
     "hold_cost-",
@@ -84,6 +84,7 @@ const LONGER: [&str; 8] = [
     "waiting_cost-1000",
     "parallel-64",
     "contended-64",
+    "contended-8-one-cohort",
     "peers",
 ];
 
