@@ -38,6 +38,10 @@ pub(super) fn throughput(report: &Report) -> Option<Drawing> {
         let series = Series::new(&report.name(&backend.id), place);
         let cells = rates.iter().map(|rate| Cell::or_dash(rate.as_ref().map(text::spread)));
         data.row(series.label.as_str(), cells.collect());
+        // The labels of all peers have no room at the end of the lines; their figures stand in the table.
+        if backend.is_peer() {
+            continue;
+        }
         lines.push(Line { series, values: rates.iter().map(|rate| rate.map(|rate| rate.est)).collect() });
     }
     let reading = "How often a second one name goes to another client (with one contender: is acquired). Higher is more; a line that \

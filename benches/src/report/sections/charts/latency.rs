@@ -57,7 +57,10 @@ fn percentiles(report: &Report, scenario: &ScenarioResults, title: &str) -> Opti
         }
         let cells = values.iter().map(|value| Cell::or_dash(value.map(text::micros)));
         data.row(series.label.as_str(), cells.collect());
-        lines.push(Line { series, values });
+        // The labels of all peers have no room at the end of the lines; their figures stand in the table.
+        if report.ours().any(|backend| backend.id == result.backend) {
+            lines.push(Line { series, values });
+        }
     }
     let reading = "Half of all took no longer than p50, one in a hundred longer than p99; medians over the trials. Lower is faster, \
                    and a flat line is steady.";
