@@ -115,6 +115,8 @@ impl Lines {
         const MOST: u32 = 10;
         let mut attempt = 0;
         let mut fresh = false;
+        // Whether a statement went without an answer: what a later one is told says nothing of it.
+        let mut unsure = false;
         loop {
             attempt += 1;
             let failed = match self.attempt(sentence, fresh, written).await? {
@@ -123,7 +125,7 @@ impl Lines {
             };
             let due = code(&failed) == Some(code::EPOCH_DUE);
             if due {
-                self.begin_epoch().await.map_err(Error::not_applied)?;
+                self.begin_epoch().await.map_err(|error| if unsure { error } else { error.not_applied() })?;
             }
             let conflict = due || matches!(code(&failed), Some(code::SERIALIZATION | code::DEADLOCK));
             let again = conflict || (on_break == OnBreak::Repeat && !error::session_survives(&failed) && attempt < 3);
@@ -131,9 +133,10 @@ impl Lines {
                 let refused = error::session_survives(&failed);
                 let error = error::driver(failed, doing);
                 // A statement that the server answered with an error was rolled back.
-                return Err(if refused { error.not_applied() } else { error });
+                return Err(if refused && !unsure { error.not_applied() } else { error });
             }
             fresh = !conflict;
+            unsure |= fresh;
             if conflict {
                 self.clock.sleep(Duration::from_millis(5).mul_f64(f64::from(attempt) * fastrand::f64())).await;
             }

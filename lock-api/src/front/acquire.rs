@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tracing::{Instrument, Span};
 
-use super::backoff::Backoff;
 use super::cohort::Relay;
 use super::core::Core;
 use super::hold::Account;
 use super::queue::Key;
 use super::release::{Undo, retry};
 use super::spans::Spans;
+use super::trouble::Trouble;
 use super::turn::Turn;
 use crate::{
     Attempt, Claim, Error, ErrorKind, FencingToken, Grant, Guard, Liveness, Moment, Operation, Outcome, Owner, Renewal,
@@ -53,10 +53,7 @@ impl Acquire {
 
     /// Tries once. `None` when another holds the name.
     pub(crate) async fn once(&mut self) -> Result<Option<Guard>> {
-        if let Some(error) = self.core.refusal() {
-            self.give_up_with(&error);
-            return Err(self.explain(error));
-        }
+        self.admit()?;
         let result = match self.spans.as_ref().map(|spans| spans.acquire()) {
             None => self.try_once().await,
             Some(span) => Box::pin(self.try_once().instrument(span)).await,
@@ -75,12 +72,16 @@ impl Acquire {
         result.map_err(|error| self.explain(error))
     }
 
+    /// Fails while the circuit is open.
+    fn admit(&mut self) -> Result<()> {
+        let Some(error) = self.core.refusal() else { return Ok(()) };
+        self.give_up_with(&error);
+        Err(self.explain(error))
+    }
+
     /// Waits until the name is granted or the time is over.
     pub(crate) async fn waiting(&mut self) -> Result<Guard> {
-        if let Some(error) = self.core.refusal() {
-            self.give_up_with(&error);
-            return Err(self.explain(error));
-        }
+        self.admit()?;
         let result = match self.spans.as_ref().map(|spans| spans.acquire()) {
             None => self.wait_for_it().await,
             Some(span) => Box::pin(self.wait_for_it().instrument(span)).await,
@@ -373,40 +374,4 @@ impl Drop for Acquire {
             self.core.events.cancelled(&self.model.name, waited);
         }
     }
-}
-
-/// A run of failures while waiting.
-struct Trouble {
-    since: Option<Moment>,
-    was_queued: bool,
-    backoff: Backoff,
-    patience: Duration,
-}
-
-impl Trouble {
-    fn new(core: &Core) -> Self {
-        Self { since: None, was_queued: false, backoff: first_backoff(), patience: core.patience }
-    }
-
-    /// An answer came: the failures before it no longer count.
-    fn over(&mut self) {
-        self.since = None;
-        self.was_queued = true;
-        self.backoff = first_backoff();
-    }
-
-    /// How long to wait before going on; `None` when the error is to be told. A first request that fails is told at once
-    /// (a wrong address should not look like a long wait), an outage while waiting is sat through for a time.
-    fn pause(&mut self, core: &Core, error: &Error) -> Option<Duration> {
-        if error.kind() != ErrorKind::SessionChanged && !(self.was_queued && error.kind().is_transient()) {
-            return None;
-        }
-        let now = core.clock.now();
-        let since = *self.since.get_or_insert(now);
-        (now.since(since) < self.patience).then(|| self.backoff.next())
-    }
-}
-
-const fn first_backoff() -> Backoff {
-    Backoff::new(Duration::from_millis(20), Duration::from_secs(1))
 }

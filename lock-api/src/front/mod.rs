@@ -11,6 +11,7 @@ mod keeper;
 mod queue;
 pub(crate) mod release;
 pub(crate) mod spans;
+mod trouble;
 pub(crate) mod turn;
 mod watchdog;
 mod write;
