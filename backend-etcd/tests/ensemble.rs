@@ -32,8 +32,7 @@ async fn a_hold_survives_the_death_of_each_server() {
     for server in ensemble.servers() {
         server.kill().await.expect("ours");
         ensemble.leader().await.expect("the others elect one");
-        let looked = eventually(LIMIT, || async { locks.inspect("job").await.ok() });
-        let holder = looked.await.expect("somebody answers");
+        let holder = timing::answer(LIMIT, "a look at the holder", || locks.inspect("job")).await;
         assert_eq!(holder.and_then(|holder| holder.token), guard.fencing_token());
         // The lease in full once more: somebody renewed it after that death.
         let before = guard.remaining();
@@ -74,15 +73,15 @@ async fn a_register_survives_the_death_of_each_server() {
     for server in ensemble.servers() {
         server.kill().await.expect("ours");
         ensemble.leader().await.expect("the others elect one");
-        let found = eventually(LIMIT, || async { register.read(&name).await.ok() }).await.expect("somebody answers");
+        let found = timing::answer(LIMIT, "a read", || register.read(&name)).await;
         assert_eq!(found.value.unwrap_or_default(), value);
         value.push(b'x');
         // Repeated without an answer, it may find itself: that is a conflict.
-        let written = eventually(LIMIT, || async { register.write(&name, &value, token, found.version).await.ok() });
-        let written = written.await.expect("somebody answers");
+        let written =
+            timing::answer(LIMIT, "somebody writes", || register.write(&name, &value, token, found.version)).await;
         assert!(matches!(written, Write::Written { .. } | Write::Conflict { .. }), "{written:?}");
         server.restart().await.expect("it joins again");
     }
-    let found = eventually(LIMIT, || async { register.read(&name).await.ok() }).await.expect("somebody answers");
+    let found = timing::answer(LIMIT, "a read", || register.read(&name)).await;
     assert_eq!(found.value, Some(b"xxx".to_vec()));
 }

@@ -61,8 +61,7 @@ async fn a_hold_survives_the_death_of_each_server() {
     for server in ensemble.servers() {
         server.kill().await.expect("ours");
         ensemble.leader().await.expect("the others elect one");
-        let looked = eventually(LIMIT, || async { locks.inspect("job").await.ok() });
-        let holder = looked.await.expect("somebody answers");
+        let holder = timing::answer(LIMIT, "a look at the holder", || locks.inspect("job")).await;
         assert_eq!(holder.and_then(|holder| holder.token), guard.fencing_token());
         assert!(guard.is_held(), "lost: {:?}", guard.lost_reason());
         server.restart().await.expect("it joins again");
@@ -117,7 +116,7 @@ async fn a_register_is_never_read_from_a_follower_that_is_behind() {
         assert_eq!(answer, Write::Conflict { version });
     }
     ensemble.link(follower, leader).expect("between two members").set(Mode::Pass).await;
-    let again = eventually(LIMIT, || async { reader.read(&name).await.ok() }).await.expect("it is back");
+    let again = timing::answer(LIMIT, "a read by who is back", || reader.read(&name)).await;
     assert_eq!((again.value.as_deref(), again.version), (Some(&b"new"[..]), version));
 }
 
@@ -130,15 +129,15 @@ async fn a_register_survives_the_death_of_each_server() {
     for server in ensemble.servers() {
         server.kill().await.expect("ours");
         ensemble.leader().await.expect("the others elect one");
-        let found = eventually(LIMIT, || async { register.read(&name).await.ok() }).await.expect("somebody answers");
+        let found = timing::answer(LIMIT, "a read", || register.read(&name)).await;
         assert_eq!(found.value.unwrap_or_default(), value);
         value.push(b'x');
         // Repeated without an answer, it may find itself: that is a conflict.
-        let written = eventually(LIMIT, || async { register.write(&name, &value, token, found.version).await.ok() });
-        let written = written.await.expect("somebody answers");
+        let written =
+            timing::answer(LIMIT, "somebody writes", || register.write(&name, &value, token, found.version)).await;
         assert!(matches!(written, Write::Written { .. } | Write::Conflict { .. }), "{written:?}");
         server.restart().await.expect("it joins again");
     }
-    let found = eventually(LIMIT, || async { register.read(&name).await.ok() }).await.expect("somebody answers");
+    let found = timing::answer(LIMIT, "a read", || register.read(&name)).await;
     assert_eq!(found.value, Some(b"xxx".to_vec()));
 }

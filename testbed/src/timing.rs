@@ -1,7 +1,8 @@
 //! The one place where tests scale their patience.
 
+use std::fmt;
 use std::future::Future;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
@@ -42,6 +43,33 @@ where
         }
     };
     timeout(scaled(limit), search).await.ok()
+}
+
+/// Asks until `ask` has an answer instead of an error, and returns it.
+///
+/// # Panics
+///
+/// When that takes longer than `limit` times the time factor, naming what was waited for and the last error.
+///
+/// # Cancel safety
+///
+/// As [`eventually`].
+pub async fn answer<T, E, F>(limit: Duration, what: &str, mut ask: impl FnMut() -> F) -> T
+where
+    E: fmt::Display,
+    F: Future<Output = Result<T, E>>,
+{
+    let last = Mutex::new("a call that never ended".to_owned());
+    let found = eventually(limit, || {
+        let asked = ask();
+        async {
+            asked.await.map_err(|error| *last.lock().unwrap_or_else(PoisonError::into_inner) = error.to_string()).ok()
+        }
+    });
+    let found = found.await;
+    found.unwrap_or_else(|| {
+        panic!("{what}: not within {:?}: {}", scaled(limit), last.lock().unwrap_or_else(PoisonError::into_inner))
+    })
 }
 
 /// What `work` answers.
@@ -104,6 +132,17 @@ mod tests {
         for odd in [None, Some(""), Some("x"), Some("0"), Some("-1"), Some("inf"), Some("NaN")] {
             assert_eq!(factor(odd), 1.0, "{odd:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "the third: not within 1s: no 2")]
+    async fn who_gets_no_answer_says_the_last_error() {
+        let mut asked = 0;
+        let _: () = answer(Duration::from_secs(1), "the third", || {
+            asked = 2.min(asked + 1);
+            std::future::ready(Err(format!("no {asked}")))
+        })
+        .await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -119,13 +119,15 @@ impl<'a> Hold<'a> {
         if ended.cause.is_none() {
             self.keep_closed(signals).await;
         }
-        let end = self.end(&ended);
+        let (exit, mut status) = self.end(&ended);
+        let renewals = Arc::clone(&self.renewals);
         let lost = matches!(ended.cause, Some(Cause::Lost(_)));
         let limit = if lost { RELEASE_LOST } else { RELEASE };
         #[cfg(feature = "jobs")]
-        self.close_slot(end.0, limit).await;
+        self.close_slot(exit, limit).await;
         self.release(limit).await;
-        Ok(end)
+        status.renewals = renewals.confirmed();
+        Ok((exit, status))
     }
 
     /// Keeps the lock until `--at-least-for` is over; a signal or the loss of the lock ends that.
@@ -188,7 +190,7 @@ impl<'a> Hold<'a> {
             None => (own(ended.status), Outcome::Ran, None),
         };
         let held = self.clock.now().since(self.began).as_secs_f64();
-        let mut status = Status::new(&self.facts.name, outcome).held(&self.facts, held, self.renewals.confirmed());
+        let mut status = Status::new(&self.facts.name, outcome).held(&self.facts, held);
         status.reason = reason.map(str::to_owned);
         status.child = Some(ChildStatus { code: ended.status.code(), signal: ended.status.signal() });
         (exit, status)

@@ -46,7 +46,8 @@ pub(super) struct Status {
     acquired_at: Option<String>,
     scheduled_at: Option<String>,
     held_seconds: Option<f64>,
-    renewals: u64,
+    /// Final when the lock is released: until then another may be confirmed.
+    pub(super) renewals: u64,
 }
 
 impl Status {
@@ -74,13 +75,12 @@ impl Status {
     }
 
     /// The run held the lock.
-    pub(super) fn held(mut self, facts: &Facts, seconds: f64, renewals: u64) -> Self {
+    pub(super) fn held(mut self, facts: &Facts, seconds: f64) -> Self {
         self.holder = Some(facts.holder.clone());
         self.token.clone_from(&facts.token);
         self.acquired_at = Some(facts.acquired_at.clone());
         self.scheduled_at.clone_from(&facts.scheduled_at);
         self.held_seconds = Some(seconds);
-        self.renewals = renewals;
         self
     }
 

@@ -149,9 +149,11 @@ impl Hold {
 
     /// How long before it is due its renewal may come: what is due soon goes together, and wakes client and server once.
     pub(crate) fn earliness(&self) -> Duration {
-        const SHARE: u32 = 24;
+        const SHARE: u32 = 8;
         match &self.life {
-            Life::Lease(lease) if self.claim.renew == Renew::Auto => (lock(lease).ttl / SHARE).min(Clock::RECHECK),
+            Life::Lease(lease) if self.claim.renew == Renew::Auto => {
+                (self.interval_of(*lock(lease)) / SHARE).min(Clock::RECHECK)
+            }
             _ => Duration::ZERO,
         }
     }
@@ -168,7 +170,12 @@ impl Hold {
     }
 
     fn renewal_of(&self, lease: Lease) -> Moment {
-        lease.valid_from.plus(self.renew_after.unwrap_or(lease.ttl / 3))
+        lease.valid_from.plus(self.interval_of(lease))
+    }
+
+    /// From one renewal to the next.
+    fn interval_of(&self, lease: Lease) -> Duration {
+        self.renew_after.unwrap_or(lease.ttl / 3)
     }
 
     /// Whether time alone can end it.

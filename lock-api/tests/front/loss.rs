@@ -144,3 +144,19 @@ async fn renewals_that_are_due_soon_go_together() {
     eventually("so is the last", || renewed() == 4).await;
     assert!(guards.iter().all(lockyard_api::Guard::is_held));
 }
+
+/// What may come sooner is a share of the time between two renewals, not of the lease: else each would be due at once.
+#[tokio::test]
+async fn renewals_come_no_more_often_than_asked_for() {
+    let clock = Clock::manual();
+    let server = server(&clock);
+    let heard = Heard::default();
+    let builder = Locker::builder(client(&server)).clock(clock.clone()).ttl(TTL).observer(heard.clone());
+    let locks = builder.renew_after(Duration::from_millis(200)).build().expect("inside a runtime");
+    let guard = locks.acquire(NAME).await.expect("acquired");
+    // In steps of half a second: one is due at each of them.
+    pass(&clock, TTL).await;
+    let renewals = heard.count(|event| matches!(event, Event::Renewed { .. }));
+    assert!((50..=60).contains(&renewals), "seen {renewals}");
+    assert!(guard.is_held());
+}
