@@ -16,6 +16,11 @@ const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 /// Logs every request with its type, pings included, before it is answered.
 const COUNTING: &str = "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.FinalRequestProcessor=debug";
 
+/// How long an election may take beyond what it takes, in ms. A member that lost its leader waits 10 s for requests that nobody
+/// answers before it stands for election, and one that found no leader asks again after twice the time, up to a minute.
+const ELECTION: [&str; 2] =
+    ["-Dzookeeper.request_throttler.shutdownTimeout=200", "-Dzookeeper.fastleader.maxNotificationInterval=500"];
+
 #[derive(Debug)]
 pub(super) struct Zookeeper {
     java: PathBuf,
@@ -44,6 +49,9 @@ impl Launch for Zookeeper {
         command.args(["-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
         if site.options.counting {
             command.arg(COUNTING);
+        }
+        if site.member.is_some() {
+            command.args(ELECTION);
         }
         command.args(["-cp", &format!("{SERVER_JAR}:{LOG_JAR}"), MAIN]).arg(config(site));
         command
