@@ -102,7 +102,7 @@ impl Acquire {
 
     async fn try_once(&mut self) -> Result<Option<Guard>> {
         let core = Arc::clone(&self.core);
-        let key = core.local_queue.then(|| Key::of(&self.model));
+        let key = core.local_queue.then(|| Key::of(Arc::clone(&self.model)));
         if key.as_ref().is_some_and(|key| !core.queue.try_enter(key)) {
             return Ok(None);
         }
@@ -153,7 +153,7 @@ impl Acquire {
     /// The turn of this process for the name, when it comes.
     async fn enter_queue(&self) -> Result<Turn> {
         let core = &self.core;
-        let key = core.local_queue.then(|| Key::of(&self.model));
+        let key = core.local_queue.then(|| Key::of(Arc::clone(&self.model)));
         let Some(place) = key.as_ref().and_then(|key| core.queue.enter(key)) else {
             return Ok(Turn::new(Arc::clone(core), key));
         };

@@ -81,7 +81,7 @@ impl LossListener for Core {
         self.events.lost(held, reason, held.time(&self.clock));
         // Who has lost the name keeps nobody of this process from it, however long the guard stays.
         if self.local_queue {
-            let key = Key::of(&held.claim);
+            let key = Key::of(Arc::clone(&held.claim));
             drop(Turn::new(self, Some(key)));
         }
     }

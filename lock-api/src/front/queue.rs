@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -12,25 +12,35 @@ use tokio::sync::oneshot;
 use super::turn::Turn;
 use crate::{Claim, Kind, LockName, Renew};
 
-/// Claims that differ in any of these contend at the server, each for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Key {
-    name: LockName,
-    kind: Kind,
-    ttl: Duration,
-    renew: Renew,
+/// Whose claims are one queue: those of the same name, kind and lease. Others contend at the server, each for itself.
+///
+/// A claim stands for all that are like it: a pointer, since the key goes with the turn wherever that goes.
+#[derive(Debug, Clone)]
+pub(crate) struct Key(Arc<Claim>);
+
+impl Key {
+    pub(crate) const fn of(claim: Arc<Claim>) -> Self {
+        Self(claim)
+    }
+
+    fn parts(&self) -> (&LockName, Kind, Duration, Renew) {
+        let claim = &self.0;
+        (&claim.name, claim.kind, claim.ttl, claim.renew)
+    }
 }
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Key {}
 
 impl Hash for Key {
     /// By the name alone: it is hashed several times a cycle, and the rest hardly ever differs.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl Key {
-    pub(crate) fn of(claim: &Claim) -> Self {
-        Self { name: claim.name.clone(), kind: claim.kind, ttl: claim.ttl, renew: claim.renew }
+        self.0.name.hash(state);
     }
 }
 
