@@ -50,7 +50,7 @@ impl Sql {
         let fill = |template: &str| Arc::from(schema.fill(template));
         Self {
             take: fill(
-                "SELECT outcome, number, rest, ahead FROM {schema}.take_lease_3($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                "SELECT outcome, number, rest, ahead FROM {schema}.take_lease_4($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             ),
             give: fill("SELECT {schema}.give_lease_2($1, $2, $3)"),
             renew: fill(

@@ -40,7 +40,7 @@ impl Schema {
         let objects = match mode {
             Mode::Advisory => &["begin_epoch_1"][..],
             Mode::Row => &["begin_epoch_1", "row"],
-            Mode::Lease => &["begin_epoch_1", "lease", "waiter", "take_lease_3", "give_lease_2"],
+            Mode::Lease => &["begin_epoch_1", "lease", "waiter", "take_lease_4", "give_lease_2"],
         };
         self.create_unless(control, facts, objects).await
     }

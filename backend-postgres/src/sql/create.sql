@@ -130,7 +130,7 @@ END $lockyard$;
 --
 -- outcome: 1 held by the claim, 0 busy or queued. rest: how long the present lease still runs, in milliseconds.
 -- The clock is read, and the token drawn, after the row was waited for: never through EXCLUDED.
-CREATE OR REPLACE FUNCTION {schema}.take_lease_3(
+CREATE OR REPLACE FUNCTION {schema}.take_lease_4(
     a_namespace text, a_name text, a_owner text, a_ttl bigint, a_label text, a_origin text,
     a_channel text, a_listener_pid integer, a_listener_started bigint,
     OUT outcome integer, OUT number bigint, OUT rest bigint, OUT ahead bigint
@@ -138,23 +138,27 @@ CREATE OR REPLACE FUNCTION {schema}.take_lease_3(
 DECLARE
     a_lease CONSTANT interval := a_ttl * interval '1 millisecond';
     queues CONSTANT boolean := a_channel IS NOT NULL;
-    held_until timestamptz;
+    stored record;
+    now timestamptz;
 BEGIN
     outcome := 0;
     ahead := 0;
     -- The common case: the name has a row, and it is free or ours. A row that does not match is neither locked nor written.
     -- Locked first: an UPDATE that waits for a row that was only locked keeps the number and the time of before the wait.
-    PERFORM FROM {schema}.lease l WHERE l.namespace = a_namespace AND l.name = a_name
+    SELECT l.owner, l.token, l.expires_at INTO stored FROM {schema}.lease l
+        WHERE l.namespace = a_namespace AND l.name = a_name
         AND (l.owner = a_owner OR l.expires_at <= clock_timestamp()) FOR NO KEY UPDATE;
     IF FOUND THEN
-        UPDATE {schema}.lease AS l SET
-            token = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp() AND l.token IS NOT NULL
-                THEN l.token ELSE {schema}.next_token_1() END,
-            since = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp()
-                THEN l.since ELSE clock_timestamp() END,
-            owner = a_owner, expires_at = clock_timestamp() + a_lease, label = a_label, origin = a_origin
-            WHERE l.namespace = a_namespace AND l.name = a_name
-            RETURNING l.token INTO number;
+        now := clock_timestamp();
+        IF stored.owner = a_owner AND stored.expires_at > now AND stored.token IS NOT NULL THEN
+            number := stored.token;
+            UPDATE {schema}.lease l SET expires_at = now + a_lease, label = a_label, origin = a_origin
+                WHERE l.namespace = a_namespace AND l.name = a_name;
+        ELSE
+            number := {schema}.next_token_1();
+            UPDATE {schema}.lease l SET token = number, since = now, owner = a_owner, expires_at = now + a_lease,
+                label = a_label, origin = a_origin WHERE l.namespace = a_namespace AND l.name = a_name;
+        END IF;
         outcome := 1;
         rest := a_ttl;
         IF queues THEN
