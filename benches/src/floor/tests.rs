@@ -100,3 +100,19 @@ fn there_is_no_floor_without_a_server_or_for_what_the_driver_cannot_do_alone() {
     assert!(sentinel.to_string().contains("redis+sentinel"), "{sentinel}");
     assert!(of_url("postgres", "postgres://h/db").is_err(), "single is no mode of Postgres");
 }
+
+/// The server removes directories that have been empty for a while.
+#[tokio::test]
+async fn zookeeper_makes_a_removed_directory_again() {
+    let Some((server, floor)) = floor(Service::Zookeeper, "").await else { return };
+    let mut one = floor.one().await.expect("a session");
+    one.acquire("name").await.expect("it is free");
+    one.release("name").await.expect("it is held");
+    let operator = zookeeper_client::Client::connect(&server.addr().to_string()).await.expect("a session");
+    let roots = operator.list_children("/").await.expect("a list");
+    let base = roots.iter().find(|root| root.starts_with("floor-")).expect("the namespace");
+    operator.delete(&format!("/{base}/floor-name"), None).await.expect("it is empty");
+    one.acquire("name").await.expect("it is free");
+    one.release("name").await.expect("it is held");
+    one.close().await;
+}

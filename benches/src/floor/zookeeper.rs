@@ -88,10 +88,16 @@ impl Session {
 impl Contender for Session {
     async fn acquire(&mut self, name: &str) -> Outcome<()> {
         let dir = format!("{}/floor-{name}", self.base);
-        self.ensure(&dir).await?;
         let path = format!("{dir}/{PREFIX}");
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-        let (_, sequence) = self.client.create(&path, b"", &options).await?;
+        let (_, sequence) = loop {
+            self.ensure(&dir).await?;
+            match self.client.create(&path, b"", &options).await {
+                // The server removes containers that have been empty for a while.
+                Err(ZkError::NoNode) => self.made.remove(&dir),
+                made => break made?,
+            };
+        };
         let own = format!("{PREFIX}{sequence}");
         self.node = format!("{path}{sequence}");
         loop {
