@@ -118,6 +118,39 @@ async fn what_is_not_offered_is_refused_before_any_traffic() -> Checked {
     Ok(())
 }
 
+/// Refuses to give a lease again to the owner that has it already.
+const REFUSE_REPEATS: &str = "
+    CREATE FUNCTION lockyard.refuse_repeats() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF EXISTS (SELECT FROM lockyard.lease l WHERE l.namespace = NEW.namespace AND l.name = NEW.name
+            AND l.owner = NEW.owner AND l.token IS NOT NULL) THEN
+            RAISE EXCEPTION 'a repeat is refused';
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER refuse_repeats BEFORE INSERT OR UPDATE ON lockyard.lease
+        FOR EACH ROW EXECUTE FUNCTION lockyard.refuse_repeats()";
+
+/// B15: the first statement took the lease and its answer was lost; that its repeat is refused says nothing of it.
+#[tokio::test]
+async fn a_refused_repeat_of_an_unanswered_statement_is_unknown() -> Checked {
+    let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
+    let (lock, _, proxy) = harness.client_through_proxy(harness.config()).await?;
+    // Connected and prepared: the next reply is the answer.
+    let warm = Claim::new(name(), Duration::from_secs(30));
+    granted(&lock, &warm).await?;
+    lock.release(&warm).await?;
+    sqlx::raw_sql(REFUSE_REPEATS).execute(&mut harness.side().await?).await?;
+    let claim = Claim::new(name(), Duration::from_secs(30));
+    proxy.swallow_replies(1);
+    let error = lock.try_acquire(&claim).await.err().ok_or("the repeat was not refused")?;
+    assert!(error.to_string().contains("a repeat is refused"), "{error}");
+    let held = lock.inspect(&claim.name).await?.and_then(|holder| holder.owner);
+    assert_eq!(held, Some(claim.owner), "the statement without an answer should have taken the lease");
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
+    Ok(())
+}
+
 fn data_dir(harness: &PostgresHarness) -> Checked<PathBuf> {
     let pid = harness.server().and_then(|server| server.pid()).ok_or("an own server")?;
     Ok(std::fs::read_link(format!("/proc/{pid}/cwd"))?)
