@@ -26,6 +26,9 @@ pub(crate) struct State {
 struct Inner {
     silent: bool,
     swallow: bool,
+    /// Whether the link refuses everything once a reply was swallowed, and whether it does already.
+    refuse_then: bool,
+    refusing: bool,
     /// Requests on their way, in the order in which they were sent.
     pending: VecDeque<Box<dyn FnOnce() + Send>>,
 }
@@ -48,7 +51,7 @@ impl MemoryLink {
         for request in inner.pending.drain(..) {
             request();
         }
-        inner.silent = false;
+        (inner.silent, inner.refuse_then, inner.refusing) = (false, false, false);
         drop(inner);
         self.state.send_modify(|state| state.silent = false);
     }
@@ -62,6 +65,12 @@ impl MemoryLink {
     /// The next request arrives; its reply is lost and the connection is closed once.
     pub fn swallow_reply(&self) {
         self.inner().swallow = true;
+    }
+
+    /// As [`MemoryLink::swallow_reply`], and every later request is refused until [`MemoryLink::heal`].
+    pub fn swallow_reply_and_refuse(&self) {
+        let mut inner = self.inner();
+        (inner.swallow, inner.refuse_then) = (true, true);
     }
 
     /// Whether the link is silenced.
@@ -100,7 +109,11 @@ impl MemoryLink {
             inner.pending.push_back(Box::new(move || drop(sender.send(request()))));
             return Ok(Sent::OnItsWay(receiver));
         }
+        if inner.refusing {
+            return Err(Error::new(ErrorKind::Unreachable, "the connection was refused").not_applied());
+        }
         let swallow = std::mem::take(&mut inner.swallow);
+        inner.refusing = swallow && inner.refuse_then;
         drop(inner);
         let answer = request();
         if swallow {

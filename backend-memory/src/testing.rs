@@ -168,4 +168,9 @@ impl Link for MemoryLink {
     async fn swallow_reply(&self) {
         Self::swallow_reply(self);
     }
+
+    async fn swallow_reply_and_refuse(&self) -> Fault {
+        Self::swallow_reply_and_refuse(self);
+        Fault::Done
+    }
 }

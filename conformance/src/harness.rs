@@ -81,6 +81,10 @@ pub trait Link: fmt::Debug + Send + Sync {
     async fn cut(&self);
     /// The next request reaches the server, its reply is swallowed, then the connection is closed once.
     async fn swallow_reply(&self);
+    /// As [`Link::swallow_reply`], and new connections are refused from then on, until [`Link::heal`].
+    async fn swallow_reply_and_refuse(&self) -> Fault {
+        Fault::not_offered("the harness's links refuse no connections")
+    }
     /// Everything takes this much longer from now on, in each direction, until [`Link::heal`].
     async fn delay(&self, _time: Duration) -> Fault {
         Fault::not_offered("the harness's links have no delay")

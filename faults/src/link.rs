@@ -56,6 +56,25 @@ impl Link for ProxyLink {
         });
     }
 
+    async fn swallow_reply_and_refuse(&self) -> Fault {
+        let Some(time) = self.swallow_for else {
+            self.proxy.set(Mode::Refuse).await;
+            self.proxy.swallow_replies(1);
+            return Fault::Done;
+        };
+        self.proxy.set(Mode::DropReplies).await;
+        let proxy = Arc::clone(&self.proxy);
+        tokio::spawn(async move {
+            Clock::system().sleep(timing::scaled(time)).await;
+            // Not when the link was healed before.
+            if proxy.mode() == Mode::DropReplies {
+                proxy.set(Mode::Refuse).await;
+                proxy.reset();
+            }
+        });
+        Fault::Done
+    }
+
     async fn delay(&self, time: Duration) -> Fault {
         self.proxy.delay(time);
         Fault::Done

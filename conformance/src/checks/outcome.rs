@@ -11,7 +11,7 @@ use crate::{Checked, Client, Context, Stop};
 
 checks! {
     14 outcome: unreachable_is_unknown, swallowed_reply, swallowed_release, bad_ttl_is_not_applied,
-    unsupported_kind, frozen_server alone
+    unsupported_kind, frozen_server alone, refused_repeat_is_unknown v2
 }
 
 /// A call to a server that does not answer ends by itself, with an error.
@@ -71,6 +71,32 @@ async fn swallowed_reply(ctx: &Context) -> Checked {
     }
     undo(ctx, &*a.lock, &claim).await?;
     let next = ctx.short(&claim.name).queueing();
+    acquire(&*b.lock, &next, ctx.takeover(claim.ttl * 2) + ctx.recheck(&next)).await?;
+    Ok(())
+}
+
+/// What is told of a repeat says nothing of the request before it, which had arrived.
+async fn refused_repeat_is_unknown(ctx: &Context) -> Checked {
+    let (a, b) = ctx.two().await?;
+    let link = a.needs_link()?;
+    warm(&a, &ctx.claim(&ctx.name())).await?;
+    let claim = ctx.claim(&ctx.name());
+    link.swallow_reply_and_refuse().await.made()?;
+    let limit = ctx.harness().op_timeout() + ctx.patience();
+    let attempt =
+        within(limit, "a call whose repeat is refused should end", async { Ok(a.lock.try_acquire(&claim).await) })
+            .await;
+    // A heartbeat's reply may have been the one: then nothing was sent, and that may be said.
+    let entries = ctx.harness().entries(&claim.name).await.unwrap_or(0);
+    link.heal().await;
+    if let Err(error) = attempt? {
+        ensure!(
+            error.outcome() == Outcome::Unknown || entries == 0,
+            "the claim is on the server, and the error of its repeat says: {error:?}"
+        );
+    }
+    undo(ctx, &*a.lock, &claim).await?;
+    let next = ctx.claim(&claim.name).queueing();
     acquire(&*b.lock, &next, ctx.takeover(claim.ttl * 2) + ctx.recheck(&next)).await?;
     Ok(())
 }

@@ -204,6 +204,7 @@ pub(crate) const ANSWERS_AND_SESSIONS: &[Case] = &[
         Lease,
         &[
             "outcome::frozen_server",
+            "outcome::refused_repeat_is_unknown",
             "outcome::swallowed_release",
             "outcome::swallowed_reply",
             "outcome::unreachable_is_unknown",
@@ -211,6 +212,7 @@ pub(crate) const ANSWERS_AND_SESSIONS: &[Case] = &[
             "register::swallowed_reply",
         ],
     ),
+    (Fault::RefusedRepeatIsCertain, Fifo, Lease, &["outcome::refused_repeat_is_unknown"]),
     (Fault::LostRequestIsRepeated, Fifo, Lease, &["release::delayed_request"]),
     (
         Fault::LossIsHidden,

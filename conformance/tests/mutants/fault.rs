@@ -41,6 +41,7 @@ pub(crate) enum Fault {
     HeldIsOwnAfterError,
     ReleasesRunOut,
     TokensAreNotSpaced,
+    RefusedRepeatIsCertain,
     RegisterFreshIsNotEmpty,
     RegisterIsText,
     RegisterCutsValues,

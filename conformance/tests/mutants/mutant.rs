@@ -222,6 +222,13 @@ impl DistributedLock for Mutant {
             self.inner.release(&sent).await?;
             attempt = self.inner.try_acquire(&sent).await;
         }
+        if self.fault == Fault::RefusedRepeatIsCertain
+            && attempt.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unreachable)
+            && !self.inner.link().is_silent()
+        {
+            // The repeat's error is told as if it were that of both.
+            attempt = self.inner.try_acquire(&sent).await;
+        }
         if self.fault == Fault::LostRequestIsRepeated && attempt.is_err() && self.inner.link().is_silent() {
             let (inner, lost) = (self.inner.clone(), sent.clone().with_owner(Owner::random()));
             tokio::spawn(async move {
