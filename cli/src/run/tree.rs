@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
+use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
@@ -25,6 +26,10 @@ pub(super) fn become_reaper() {
 
 /// All living descendants of this process.
 pub(super) fn descendants() -> Vec<Process> {
+    // The usual end. All of `/proc` takes milliseconds to read, and more where much runs.
+    if !has_children() {
+        return Vec::new();
+    }
     let all = processes();
     let mut children: HashMap<Pid, Vec<Process>> = HashMap::new();
     for process in all {
@@ -40,6 +45,12 @@ pub(super) fn descendants() -> Vec<Process> {
         }
     }
     found
+}
+
+/// Whether anything that this process started, or reaps, is there, if only to be reaped.
+fn has_children() -> bool {
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::All, look) != Err(Errno::ECHILD)
 }
 
 /// Reaps the orphans that have ended; never the command itself, whose status is awaited elsewhere.
