@@ -74,6 +74,12 @@ async fn postgres_advisory() -> Checked {
 
 #[tokio::test]
 #[ignore = "takes long: cargo test -p lockyard-jobs --test faults -- --ignored --skip replica"]
+async fn postgres_row() -> Checked {
+    no_slot_twice_and_none_unheard_of(Service::Postgres, "?lock=row").await
+}
+
+#[tokio::test]
+#[ignore = "takes long: cargo test -p lockyard-jobs --test faults -- --ignored --skip replica"]
 async fn etcd() -> Checked {
     no_slot_twice_and_none_unheard_of(Service::Etcd, "").await
 }
