@@ -52,12 +52,12 @@ impl Advisory {
     ) -> Result<Arc<Self>> {
         RANGE.check(config.options.ttl)?;
         let sql = Arc::new(Sql::new(&Schema::from(&config)));
-        let opener = Arc::new(Opener::new(&config, Arc::clone(&control), facts));
+        // One session that has waited is kept for the next wait.
+        let opener = Arc::new(Opener::new(&config, Arc::clone(&control), facts, 1));
         let fleet = Fleet::new(Arc::clone(&opener), Arc::clone(&sql), config.sessions);
         drop(fleet.choose(class_of(config.options.ttl)).await?);
         let heartbeat = Heartbeat::Advisory(Arc::clone(&sql));
-        // One session that has waited is kept for the next wait.
-        let own = Own::new(&config, opener, Arc::clone(&control), heartbeat, 1);
+        let own = Own::new(&config, opener, Arc::clone(&control), heartbeat);
         let (registry, runtime) = (Registry::default(), Handle::current());
         Ok(Arc::new(Self { config, control, fleet, registry, own, sql, runtime }))
     }

@@ -14,6 +14,7 @@ use crate::epoch::Epoch;
 use crate::error;
 use crate::schema::Schema;
 use crate::session::{LockSession, Opened};
+use crate::spares::Spares;
 use crate::wire::Wire;
 
 /// What a session is for; decides how long a statement may wait for a lock.
@@ -30,6 +31,7 @@ pub(crate) struct Opener {
     server: PgConnectOptions,
     control: Arc<Control>,
     permits: Arc<Semaphore>,
+    pub(crate) spares: Arc<Spares>,
     facts: ServerFacts,
     epoch: Epoch,
     max_sessions: usize,
@@ -45,11 +47,13 @@ const WHO: &str = "SELECT a.pid, (extract(epoch FROM a.backend_start) * 1000000)
     FROM pg_stat_get_activity(pg_backend_pid()) a";
 
 impl Opener {
-    pub(crate) fn new(config: &PostgresConfig, control: Arc<Control>, facts: ServerFacts) -> Self {
+    /// `most_spares`: how many sessions without a claim are kept for the next one.
+    pub(crate) fn new(config: &PostgresConfig, control: Arc<Control>, facts: ServerFacts, most_spares: usize) -> Self {
         Self {
             server: config.server.clone(),
             control,
             permits: Arc::new(Semaphore::new(config.max_sessions)),
+            spares: Spares::new(most_spares, config.options.clock.clone()),
             facts,
             epoch: Epoch::new(&Schema::from(config)),
             max_sessions: config.max_sessions,
@@ -63,8 +67,7 @@ impl Opener {
 
     /// Opens a session whose timeout is `class`, with `prepared` parsed ahead.
     pub(crate) async fn open(&self, class: Duration, purpose: Purpose, prepared: &[&str]) -> Result<Arc<LockSession>> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned();
-        let permit = permit.map_err(|_| error::too_many_sessions(self.max_sessions))?;
+        let permit = self.permit().await?;
         self.control.end_ghosts().await.map_err(Error::not_applied)?;
         // Boxed: large and seldom, and every acquire would carry it about.
         match timeout(self.open_timeout, Box::pin(self.open_now(class, purpose, prepared, permit))).await {
@@ -74,6 +77,16 @@ impl Opener {
                 Err(Error::new(ErrorKind::Unreachable, message).not_applied())
             }
         }
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        // A session that nobody uses keeps nobody out.
+        let room = async { Arc::clone(&self.permits).acquire_owned().await.ok() };
+        let permit = if self.spares.close_one() { timeout(self.open_timeout, room).await.ok().flatten() } else { None };
+        permit.ok_or_else(|| error::too_many_sessions(self.max_sessions))
     }
 
     async fn open_now(

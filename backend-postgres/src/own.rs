@@ -23,7 +23,6 @@ use crate::locking::Locking;
 use crate::opener::{Opener, Purpose};
 use crate::registry::{Held, Wanted};
 use crate::session::LockSession;
-use crate::spares::Spares;
 use crate::statements::IS_WAITING;
 use crate::waiter::{Stage, Waiter};
 use crate::waiting::{Tools, give_back, try_once, wait_in_queue};
@@ -36,7 +35,6 @@ pub(crate) struct Own {
     heartbeat: Heartbeat,
     crowd: Crowd,
     clock: Clock,
-    spares: Spares,
     wait_slice: Duration,
     op_timeout: Duration,
     runtime: Handle,
@@ -48,7 +46,6 @@ impl Own {
         opener: Arc<Opener>,
         control: Arc<Control>,
         heartbeat: Heartbeat,
-        most_spares: usize,
     ) -> Self {
         Self {
             claims: Mutex::default(),
@@ -57,7 +54,6 @@ impl Own {
             heartbeat,
             crowd: Crowd::default(),
             clock: config.options.clock.clone(),
-            spares: Spares::new(most_spares),
             wait_slice: config.wait_slice,
             op_timeout: config.options.op_timeout,
             runtime: Handle::current(),
@@ -96,7 +92,7 @@ impl Own {
     /// Opens a spare session.
     pub(crate) async fn warm(&self, class: Duration) -> Result<()> {
         let session = self.open(class, &[], false).await?;
-        self.spares.add(session);
+        self.opener.spares.keep(&session);
         Ok(())
     }
 
@@ -182,7 +178,7 @@ impl Own {
     }
 
     async fn session(&self, class: Duration, locking: &Locking, fixed: bool) -> Result<Arc<LockSession>> {
-        if !fixed && let Some(session) = self.spares.take(class) {
+        if !fixed && let Some(session) = self.opener.spares.take(class) {
             return Ok(session);
         }
         self.open(class, &locking.prepared(), fixed).await
@@ -202,7 +198,7 @@ impl Own {
             session.close();
             return;
         }
-        self.spares.keep(session);
+        self.opener.spares.keep(session);
     }
 
     /// The answer to a repeated attempt. `None`: the claim has nothing any more and may try anew.

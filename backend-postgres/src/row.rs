@@ -38,8 +38,8 @@ impl Rows {
         facts: ServerFacts,
     ) -> Result<Arc<Self>> {
         RANGE.check(config.options.ttl)?;
-        let opener = Arc::new(Opener::new(&config, Arc::clone(&control), facts));
-        let own = Own::new(&config, opener, Arc::clone(&control), Heartbeat::Row, config.sessions);
+        let opener = Arc::new(Opener::new(&config, Arc::clone(&control), facts, config.sessions));
+        let own = Own::new(&config, opener, Arc::clone(&control), Heartbeat::Row);
         own.warm(class_of(config.options.ttl)).await?;
         let schema = Schema::from(&config);
         Ok(Arc::new(Self { config, schema, control, own }))

@@ -21,6 +21,7 @@ pub(crate) struct LockSession {
     /// Asks the keeper to give the wire up.
     wanted: Notify,
     waiting: AtomicUsize,
+    /// Rises when a use of the connection begins and when it ends.
     turns: AtomicU64,
     closing: Notify,
     retiring: AtomicBool,
@@ -168,12 +169,14 @@ impl LockSession {
     }
 
     /// Ends when the connection has: looks at it whenever nobody has used it for a moment, and gives way when it is wanted.
+    /// Never in the way of who comes right after a statement, since every turn of its own would delay a hand-over.
     pub(crate) async fn connection_ended(&self) {
         const QUIET: Duration = Duration::from_millis(50);
         loop {
             let turns = self.turns();
             self.clock.sleep(QUIET).await;
-            let mut wire = self.wire.lock().await;
+            // A statement that is under way sees the end itself.
+            let Ok(mut wire) = self.wire.try_lock() else { continue };
             let Some(open) = wire.as_mut() else { return };
             if self.turns() != turns || self.waiting.load(Ordering::SeqCst) > 0 {
                 continue;
@@ -250,6 +253,7 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
+        self.session.turns.fetch_add(1, Ordering::Relaxed);
         if self.in_flight {
             self.wire.take();
             self.session.end();

@@ -237,28 +237,6 @@ async fn dropping_the_client_leaves_nothing_on_the_server() -> Checked {
     Ok(())
 }
 
-/// Beyond the limit an acquire fails at once, and what is held stays.
-#[tokio::test]
-async fn the_limit_of_sessions_is_a_capacity() -> Checked {
-    let Some(harness) = harness(Mode::Advisory).await? else { return Ok(()) };
-    let url = format!("{}?max_sessions=2&ttl=5s", harness.server().ok_or("own")?.lock_url());
-    let (lock, other) =
-        (harness.client(PostgresConfig::from_url(&url)?).await?.0, harness.client(harness.config()).await?.0);
-    let (first, second) = (name(), name());
-    granted(&other, &claim(&first)).await?;
-    granted(&other, &claim(&second)).await?;
-    let waiting = claim(&first).queueing();
-    assert!(matches!(lock.try_acquire(&waiting).await?, Attempt::Queued));
-    let error = lock.try_acquire(&claim(&second).queueing()).await.expect_err("no session left");
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Capacity, Outcome::NotApplied), "{error}");
-    assert!(error.message().contains("max_sessions"), "{error}");
-    assert_eq!(lock.release(&waiting).await?, Release::Released);
-    let retry = claim(&second).queueing();
-    let again = || async { matches!(lock.try_acquire(&retry).await, Ok(Attempt::Queued)) };
-    timing::eventually(Duration::from_secs(5), again).await.ok_or("the session was not given back")?;
-    Ok(())
-}
-
 /// Without slices the server's queue is the order of arrival.
 #[tokio::test]
 async fn without_slices_the_order_is_that_of_arrival() -> Checked {

@@ -173,7 +173,7 @@ async fn contention_under_a_serializable_default_reaches_nobody() -> Checked {
     Ok(())
 }
 
-/// A waiter whose client is gone is passed over at once: nobody waits for its ttl.
+/// A waiter whose client is gone is passed over at once: nobody waits for its ttl, and its row goes.
 #[tokio::test]
 async fn a_dead_waiter_is_passed_over() -> Checked {
     let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
@@ -195,6 +195,8 @@ async fn a_dead_waiter_is_passed_over() -> Checked {
     }
     a.release(&first).await?;
     acquire(&c, &third, Duration::from_secs(3)).await?;
+    let left = sqlx::query("SELECT count(*) FROM lockyard.waiter").fetch_one(&mut side).await?;
+    assert_eq!(left.try_get::<i64, _>(0)?, 0, "rows of waiters that nobody will serve");
     Ok(())
 }
 
