@@ -182,6 +182,7 @@ pub(crate) const WAITING: &[Case] = &[
         ],
     ),
     (Fault::DropGivesUpPlace, Fifo, Lease, &["wait::dropped_wait_keeps_place"]),
+    (Fault::DeadPlaceStays, Fifo, Lease, &["hung::waiter_is_forgotten"]),
     (Fault::WaitHoldsTheConnection, Fifo, Lease, &["wait::parked_wait_blocks_nobody"]),
     (
         Fault::WakeIsTakenForGrant,

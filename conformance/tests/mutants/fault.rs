@@ -42,6 +42,7 @@ pub(crate) enum Fault {
     ReleasesRunOut,
     TokensAreNotSpaced,
     RefusedRepeatIsCertain,
+    DeadPlaceStays,
     RegisterFreshIsNotEmpty,
     RegisterIsText,
     RegisterCutsValues,

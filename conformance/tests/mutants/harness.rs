@@ -31,7 +31,8 @@ impl MutantHarness {
         let client = if self.fault.is_recall() {
             Client::new(Recall::new(inner.clone(), self.fault, Arc::clone(&self.memories)))
         } else {
-            Client::new(Mutant::new(inner.clone(), self.fault, namespace, Arc::clone(&self.shared)))
+            let side = self.inner.client();
+            Client::new(Mutant::new(inner.clone(), side, self.fault, namespace, Arc::clone(&self.shared)))
         };
         client.with_own(inner).with_link(link)
     }

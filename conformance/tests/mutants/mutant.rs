@@ -1,6 +1,6 @@
 //! A memory client that is wrong in one way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,12 +19,15 @@ use crate::fault::Fault;
 pub(crate) struct Shared {
     first_token: Mutex<HashMap<LockName, FencingToken>>,
     grants: Mutex<HashMap<Owner, Grant>>,
+    waiting: Mutex<HashSet<Owner>>,
     queues: AsyncMutex<HashMap<LockName, Vec<(MemoryLock, Claim)>>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Mutant {
     inner: MemoryLock,
+    /// A client that nothing disturbs.
+    side: MemoryLock,
     fault: Fault,
     owner: Owner,
     namespace: String,
@@ -45,10 +48,10 @@ fn unspaced(token: FencingToken) -> Option<FencingToken> {
 }
 
 impl Mutant {
-    pub(crate) fn new(inner: MemoryLock, fault: Fault, namespace: &str, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(inner: MemoryLock, side: MemoryLock, fault: Fault, namespace: &str, shared: Arc<Shared>) -> Self {
         let (owner, connection) = (Owner::random(), AsyncMutex::new(()));
         let (failed, releases) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { inner, fault, owner, namespace: namespace.to_owned(), connection, failed, releases, shared }
+        Self { inner, side, fault, owner, namespace: namespace.to_owned(), connection, failed, releases, shared }
     }
 
     /// The claim as the wrong backend sends it.
@@ -103,6 +106,7 @@ impl Mutant {
             }
             _ => {}
         }
+        lock(&self.shared.waiting).remove(&claim.owner);
         lock(&self.shared.grants).insert(claim.owner, grant.clone());
         grant
     }
@@ -141,9 +145,30 @@ impl Mutant {
                 self.go_ahead_of_all(sent).await?;
                 Ok(Attempt::Queued)
             }
+            (Fault::DeadPlaceStays, Attempt::Queued) => {
+                if lock(&self.shared.waiting).insert(claim.owner) {
+                    self.keep_the_place(claim);
+                }
+                Ok(Attempt::Queued)
+            }
             (_, Attempt::Granted(grant)) => Ok(Attempt::Granted(self.told(claim, grant))),
             (_, attempt) => Ok(attempt),
         }
+    }
+
+    /// Keeps the place of a waiter that hangs until its turn comes, which is given up.
+    fn keep_the_place(&self, claim: &Claim) {
+        let (shared, link) = (Arc::clone(&self.shared), Arc::clone(self.inner.link()));
+        let (side, claim) = (self.side.clone(), claim.clone());
+        tokio::spawn(async move {
+            while lock(&shared.waiting).contains(&claim.owner) {
+                if link.is_silent() && matches!(side.try_acquire(&claim).await, Ok(Attempt::Granted(_))) {
+                    return side.release(&claim).await.map(drop);
+                }
+                Clock::system().sleep(Duration::from_millis(20)).await;
+            }
+            Ok(())
+        });
     }
 
     /// Puts all who wait already behind a new waiter.
@@ -154,8 +179,8 @@ impl Mutant {
             return Ok(());
         }
         for (client, waiting) in queue.iter().rev() {
-            // Whoever holds the name by now does not wait any more.
-            if client.renew(waiting).await? == Renewal::Lost {
+            // Whoever hangs keeps its place; whoever holds the name by now does not wait any more.
+            if !client.link().is_silent() && client.renew(waiting).await? == Renewal::Lost {
                 client.release(waiting).await?;
                 let _ = client.try_acquire(waiting).await?;
             }
@@ -306,6 +331,7 @@ impl DistributedLock for Mutant {
         self.leave_queue(&sent).await;
         // No hand-over while the queue is turned round.
         let _queues = self.shared.queues.lock().await;
+        lock(&self.shared.waiting).remove(&claim.owner);
         lock(&self.shared.grants).remove(&claim.owner);
         if self.fault == Fault::PlaceIsNotReleased && self.inner.renew(&sent).await? == Renewal::Lost {
             return Ok(Release::NotHeld);
