@@ -11,6 +11,9 @@ use nix::sys::prctl::set_child_subreaper;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+/// Looks for a child that has ended, without reaping it or waiting for it.
+const LOOK: WaitPidFlag = WaitPidFlag::WEXITED.union(WaitPidFlag::WNOHANG).union(WaitPidFlag::WNOWAIT);
+
 /// One living process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
@@ -49,14 +52,12 @@ pub(super) fn descendants() -> Vec<Process> {
 
 /// Whether anything that this process started, or reaps, is there, if only to be reaped.
 fn has_children() -> bool {
-    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    waitid(Id::All, look) != Err(Errno::ECHILD)
+    waitid(Id::All, LOOK) != Err(Errno::ECHILD)
 }
 
 /// Reaps the orphans that have ended; never the command itself, whose status is awaited elsewhere.
 pub(super) fn reap_orphans(command: Pid) {
-    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    while let Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..)) = waitid(Id::All, look) {
+    while let Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..)) = waitid(Id::All, LOOK) {
         if pid == command || waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_err() {
             return;
         }
