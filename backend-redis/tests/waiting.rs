@@ -25,8 +25,9 @@ async fn acquire(lock: &RedisLock, claim: &Claim) -> Grant {
     }
 }
 
+/// With the patience that a crowd needs on a machine that is busy: nothing is broken here.
 async fn connect(harness: &RedisHarness) -> RedisLock {
-    RedisLock::connect(harness.config()).await.expect("connects")
+    RedisLock::connect(harness.config().op_timeout(Duration::from_secs(30))).await.expect("connects")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +54,7 @@ async fn fifty_waiters_are_quiet_and_are_served_in_turn() {
             grant.token
         });
     }
-    let queued = timing::eventually(Duration::from_secs(10), async || {
+    let queued = timing::eventually(Duration::from_secs(60), async || {
         holder.inspect(&name).await.expect("an answer").and_then(|held| held.waiters) == Some(50)
     });
     queued.await.expect("all queue");
@@ -66,7 +67,7 @@ async fn fifty_waiters_are_quiet_and_are_served_in_turn() {
     assert!(rate < 5.0, "{rate:.1} requests/s while 50 wait: {counted:?}");
 
     holder.release(&first).await.expect("an answer");
-    let mut tokens = tokio::time::timeout(timing::scaled(Duration::from_secs(10)), waiting.join_all())
+    let mut tokens = tokio::time::timeout(timing::scaled(Duration::from_secs(60)), waiting.join_all())
         .await
         .expect("everybody gets it");
     assert!(tokens.iter().all(Option::is_some));
@@ -98,7 +99,7 @@ async fn a_thousand_names_are_waited_for_over_one_connection() {
         });
     }
     let last = names.last().expect("a thousand");
-    let queued = timing::eventually(Duration::from_secs(10), async || {
+    let queued = timing::eventually(Duration::from_secs(60), async || {
         let waiters = join_all([&names[0], last].map(|name| holder.inspect(name))).await;
         waiters.into_iter().all(|held| held.expect("an answer").and_then(|held| held.waiters) == Some(1))
     });
@@ -107,7 +108,7 @@ async fn a_thousand_names_are_waited_for_over_one_connection() {
     for release in join_all(held.iter().map(|claim| holder.release(claim))).await {
         release.expect("an answer");
     }
-    let all = tokio::time::timeout(timing::scaled(Duration::from_secs(10)), waiting.join_all());
+    let all = tokio::time::timeout(timing::scaled(Duration::from_secs(60)), waiting.join_all());
     all.await.expect("everybody gets its name");
 }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 /// How long anything may take that should happen soon.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// A folder of its own, and the locks in it.
 pub(crate) struct Scratch {
