@@ -21,7 +21,8 @@ use crate::waiter::{Stage, Waiter};
 pub(crate) struct Tools {
     pub(crate) control: Arc<Control>,
     pub(crate) op_timeout: Duration,
-    /// How long a slice of the wait may go unanswered before the session counts as lost. `None` with slices off.
+    /// How long a slice of the wait may go unanswered: then it is cancelled, and the session counts as lost when that goes
+    /// unanswered too. `None` with slices off.
     pub(crate) slice_limit: Option<Duration>,
 }
 
@@ -82,13 +83,17 @@ async fn slice(waiter: &Waiter, tools: &Tools, line: &mut Line) -> Slice {
         biased;
         answer = &mut statement => return Slice::Answered(answer),
         () = waiter.given_up() => {}
-        () = silence => return Slice::Silent,
+        // The server's own limit is one for each lock that a statement waits for, and a row in a queue is two of them or more.
+        () = silence => if tools.slice_limit.is_none() { return Slice::Silent },
     }
     // A cancel that comes too late hits nothing: the answer decides.
     const ATTEMPTS: u32 = 5;
     for _ in 0..ATTEMPTS {
         if let Err(error) = Box::pin(tools.control.cancel(waiter.session.backend)).await {
             tracing::debug!(%error, "cancelling a wait");
+            if !waiter.is_given_up() {
+                return Slice::Silent;
+            }
         }
         if let Ok(answer) = Box::pin(timeout(tools.op_timeout / ATTEMPTS, &mut statement)).await {
             return Slice::Answered(answer);

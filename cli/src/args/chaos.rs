@@ -76,6 +76,10 @@ pub(crate) struct ChaosClientArgs {
     #[arg(long, value_name = "N")]
     pub(crate) process: u32,
 
+    /// So many clients with connections of their own; order number N is for client N modulo this
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) clients: usize,
+
     /// The folder of the registers that the locks protect
     #[arg(long, value_name = "DIR")]
     pub(crate) register: Option<PathBuf>,

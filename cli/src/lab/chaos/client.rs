@@ -61,12 +61,17 @@ pub(crate) async fn serve(args: ChaosClientArgs) -> Result<Exit, Failure> {
     let (sender, mut orders) = unbounded_channel();
     let reader = read_orders(sender);
     let work = async {
-        let locks = connect(source.url(), &told).await?;
-        let mut tasks = obey(&locks, &told, &mut orders).await;
+        let mut clients = Vec::new();
+        for _ in 0..args.clients {
+            clients.push(connect(source.url(), &told).await?);
+        }
+        let mut tasks = obey(&clients, &told, &mut orders).await;
         // Each task gives its hold back when its orders end.
         let farewell = async {
             while tasks.join_next().await.is_some() {}
-            let _ = locks.shutdown().await;
+            for locks in &clients {
+                let _ = locks.shutdown().await;
+            }
         };
         let _ = tokio::time::timeout(FAREWELL, farewell).await;
         Ok(Exit::Success)
@@ -109,13 +114,14 @@ async fn connect(url: &str, told: &Told) -> Result<Locker, Failure> {
     }
 }
 
-async fn obey(locks: &Locker, told: &Arc<Told>, orders: &mut UnboundedReceiver<Order>) -> JoinSet<()> {
+async fn obey(clients: &[Locker], told: &Arc<Told>, orders: &mut UnboundedReceiver<Order>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let mut running: HashMap<u64, UnboundedSender<Do>> = HashMap::new();
     while let Some(order) = orders.recv().await {
         running.retain(|_, task| !task.is_closed());
         match &order.what {
-            Do::Acquire { name, .. } | Do::Try { name } => {
+            Do::Acquire { name, .. } | Do::Try { name } | Do::Race { name, .. } => {
+                let Some(locks) = whose(clients, order.op) else { continue };
                 let (sender, steps) = unbounded_channel();
                 running.insert(order.op, sender);
                 let register = told.register.as_ref().map(|folder| Register::new(folder, name));
@@ -127,4 +133,10 @@ async fn obey(locks: &Locker, told: &Arc<Told>, orders: &mut UnboundedReceiver<O
         }
     }
     tasks
+}
+
+/// The client that an order is for.
+fn whose(clients: &[Locker], op: u64) -> Option<&Locker> {
+    let number = op.checked_rem(u64::try_from(clients.len()).ok()?)?;
+    clients.get(usize::try_from(number).ok()?)
 }

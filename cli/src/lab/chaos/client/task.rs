@@ -34,9 +34,15 @@ impl Acquisition {
 
     /// Runs to the end of the hold: when it is given back, or when there are no more steps.
     pub(super) async fn run(self, locks: Locker, request: Do, mut steps: UnboundedReceiver<Do>) {
-        self.tell(now(), What::Acquire);
+        let acquire = async {
+            if let Do::Race { at, .. } = request {
+                Clock::system().sleep(Duration::from_nanos(at.saturating_sub(now()))).await;
+            }
+            self.tell(now(), What::Acquire);
+            acquire(&locks, &self.name, request).await
+        };
         let granted = tokio::select! {
-            granted = acquire(&locks, &self.name, request) => granted,
+            granted = acquire => granted,
             // Whatever the step, or the end of the steps: the request is dropped.
             _ = steps.recv() => {
                 let (operation, kind) = ("acquire".to_owned(), "cancelled".to_owned());
@@ -65,7 +71,7 @@ impl Acquisition {
                 step = steps.recv() => match step {
                     Some(Do::Write) => self.write(token).await,
                     Some(Do::Release) => return self.release(guard).await,
-                    Some(Do::Acquire { .. } | Do::Try { .. } | Do::Cancel) => {}
+                    Some(Do::Acquire { .. } | Do::Try { .. } | Do::Race { .. } | Do::Cancel) => {}
                     Some(Do::Drop) | None => {
                         self.tell(now(), What::Release);
                         return drop(guard);

@@ -29,12 +29,24 @@ impl Puppet {
     /// Starts the client: `lockyard`, whose environment says where the locks are. Its registers are in the folder. `told`
     /// hears of all that it does, its end included.
     pub(crate) fn start(
-        mut lockyard: Command,
+        lockyard: Command,
         process: u32,
         registers: &Path,
         told: UnboundedSender<Event>,
     ) -> io::Result<Self> {
-        lockyard.args(["chaos-client", "--process", &process.to_string(), "--register"]).arg(registers);
+        Self::start_several(lockyard, process, 1, registers, told)
+    }
+
+    /// As [`Puppet::start`], so many clients in one process. The number of an order, modulo theirs, says whose it is.
+    pub(crate) fn start_several(
+        mut lockyard: Command,
+        process: u32,
+        clients: u64,
+        registers: &Path,
+        told: UnboundedSender<Event>,
+    ) -> io::Result<Self> {
+        lockyard.args(["chaos-client", "--process", &process.to_string(), "--clients", &clients.to_string()]);
+        lockyard.arg("--register").arg(registers);
         lockyard.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = lockyard.spawn()?;
         let gone = || io::Error::other("the client ended at once");

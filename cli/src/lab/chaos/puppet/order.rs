@@ -18,6 +18,8 @@ pub(crate) enum Do {
     Acquire { name: String, wait_ms: u64 },
     /// Acquire the name if it is free.
     Try { name: String },
+    /// The same at this time of its clock, or at once if it has passed: all that are told the same time race.
+    Race { name: String, at: u64 },
     /// Drop the running acquire.
     Cancel,
     /// Release the hold.
