@@ -15,6 +15,7 @@ use crate::config::PostgresConfig;
 use crate::control::{Backend, Control, column};
 use crate::lines::{Answer, Lines, OnBreak, Path};
 use crate::mailbox::Mailbox;
+use crate::renewals::Renewals;
 use crate::schema::Schema;
 use crate::sentence::{Sentence, Value};
 
@@ -30,7 +31,8 @@ const POLL: Duration = Duration::from_millis(250);
 pub(crate) struct Lease {
     config: PostgresConfig,
     control: Arc<Control>,
-    lines: Lines,
+    lines: Arc<Lines>,
+    renewals: Renewals,
     mailbox: Mailbox,
     namespace: Arc<str>,
     origin: Arc<str>,
@@ -41,7 +43,6 @@ pub(crate) struct Lease {
 struct Sql {
     take: Arc<str>,
     give: Arc<str>,
-    renew: Arc<str>,
     inspect: Arc<str>,
 }
 
@@ -53,11 +54,6 @@ impl Sql {
                 "SELECT outcome, number, rest, ahead FROM {schema}.take_lease_4($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             ),
             give: fill("SELECT {schema}.give_lease_2($1, $2, $3)"),
-            renew: fill(
-                "WITH renewed AS (UPDATE {schema}.lease SET expires_at = clock_timestamp() + $4 * interval '1 millisecond' \
-                 WHERE namespace = $1 AND name = $2 AND owner = $3 AND expires_at > clock_timestamp() RETURNING 1) \
-                 SELECT EXISTS (SELECT FROM renewed)",
-            ),
             inspect: fill(
                 "SELECT l.owner, l.token, l.label, l.origin, \
                  (extract(epoch FROM clock_timestamp() - l.since) * 1000)::int8, \
@@ -81,14 +77,15 @@ struct Taken {
 impl Lease {
     pub(crate) async fn connect(config: PostgresConfig, control: Arc<Control>) -> Result<Arc<Self>> {
         RANGE.check(config.options.ttl)?;
-        let lines = Lines::connect(&config).await?;
+        let lines = Arc::new(Lines::connect(&config).await?);
+        let renewals = Renewals::new(&config, Arc::clone(&lines));
         let mailbox = Mailbox::new(&config);
         let namespace = config.options.namespace.as_str().into();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let origin = format!("{host} process {}", std::process::id()).into();
         let sql = Sql::new(&Schema::from(&config));
         let runtime = Handle::current();
-        Ok(Arc::new(Self { config, control, lines, mailbox, namespace, origin, sql, runtime }))
+        Ok(Arc::new(Self { config, control, lines, renewals, mailbox, namespace, origin, sql, runtime }))
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
@@ -181,14 +178,9 @@ impl Lease {
     }
 
     pub(crate) async fn renew(&self, claim: &Claim) -> Result<Renewal> {
-        let mut values = self.about(&claim.name, claim.owner);
-        values.push(Value::Big(millis(claim.ttl)));
-        let sentence = Sentence { sql: Arc::clone(&self.sql.renew), values };
-        let Answer { row, sent } = self.lines.run(&sentence, OnBreak::Repeat, "renewing a lease").await?;
-        Ok(if column::<bool>(&row, 0)? {
-            Renewal::Renewed { ttl: granted_ttl(claim), valid_from: sent }
-        } else {
-            Renewal::Lost
+        Ok(match self.renewals.renew(&claim.name, claim.owner, millis(claim.ttl)).await? {
+            Some(valid_from) => Renewal::Renewed { ttl: granted_ttl(claim), valid_from },
+            None => Renewal::Lost,
         })
     }
 

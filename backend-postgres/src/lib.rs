@@ -37,6 +37,7 @@ mod opener;
 mod own;
 mod register;
 mod registry;
+mod renewals;
 mod row;
 mod schema;
 mod sentence;

@@ -1,6 +1,6 @@
 //! A statement with its values, prepared or written out.
 
-use std::fmt::Write;
+use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
 use sqlx::postgres::PgRow;
@@ -16,6 +16,8 @@ pub(crate) enum Value {
     Int(i32),
     Big(i64),
     Bytes(Arc<[u8]>),
+    Texts(Vec<String>),
+    Bigs(Vec<i64>),
 }
 
 /// A statement and the values of `$1`, `$2`, …
@@ -39,6 +41,8 @@ impl Sentence {
                         Value::Int(number) => query.bind(*number),
                         Value::Big(number) => query.bind(*number),
                         Value::Bytes(bytes) => query.bind(bytes.to_vec()),
+                        Value::Texts(texts) => query.bind(texts.clone()),
+                        Value::Bigs(numbers) => query.bind(numbers.clone()),
                     };
                 }
                 query.fetch_one(connection).await
@@ -77,7 +81,17 @@ fn write_value(text: &mut String, value: &Value) {
             text.push_str("$q$\\x");
             bytes.iter().try_for_each(|byte| write!(text, "{byte:02x}")).and_then(|()| write!(text, "$q$::bytea"))
         }
+        Value::Texts(texts) => write_array(text, texts.iter().map(|text| quoted(text)), "text"),
+        Value::Bigs(numbers) => write_array(text, numbers, "int8"),
     };
+}
+
+fn write_array(text: &mut String, values: impl IntoIterator<Item = impl Display>, element: &str) -> fmt::Result {
+    text.push_str("ARRAY[");
+    for (at, value) in values.into_iter().enumerate() {
+        write!(text, "{}{value}", if at == 0 { "" } else { ", " })?;
+    }
+    write!(text, "]::{element}[]")
 }
 
 /// A literal that means the same under every setting of `standard_conforming_strings`.
@@ -97,15 +111,19 @@ mod tests {
     #[test]
     fn values_are_written_in_their_places() {
         let sentence = Sentence {
-            sql: "SELECT $2, $1, $3, $4, $10".into(),
+            sql: "SELECT $2, $1, $3, $4, $5, $6, $7, $10".into(),
             values: vec![
                 Value::Text("a'b\\".into()),
                 Value::Big(-5),
                 Value::MaybeText(None),
                 Value::Bytes([0, 0xff].as_slice().into()),
+                Value::Texts(vec!["a,'\"}".into(), "$2".into()]),
+                Value::Bigs(vec![-1, 2]),
+                Value::Texts(Vec::new()),
             ],
         };
-        let right = "SELECT (-5)::int8, $q$a'b\\$q$::text, NULL::text, $q$\\x00ff$q$::bytea, $10";
+        let right = "SELECT (-5)::int8, $q$a'b\\$q$::text, NULL::text, $q$\\x00ff$q$::bytea, \
+            ARRAY[$q$a,'\"}$q$, $q$$2$q$]::text[], ARRAY[-1, 2]::int8[], ARRAY[]::text[], $10";
         assert_eq!(sentence.written_out(), right);
     }
 

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockyard_api::{DistributedLock, ErrorKind, FencedRegister, FencingToken, Release, Renewal, Waking, Write};
+use futures_util::future::join_all;
+use lockyard_api::{
+    DistributedLock, ErrorKind, FencedRegister, FencingToken, LockName, Release, Renewal, Waking, Write,
+};
 use lockyard_postgres::{Mode, PostgresConfig, PostgresLock, PostgresRegister};
 use lockyard_testbed::timing;
 use tokio::task::JoinSet;
@@ -117,7 +120,27 @@ async fn sessions_refuse_and_leases_work(settings: &str) -> Checked {
     let held = claim(&name);
     granted(&direct, &held).await?;
     busy(&PostgresLock::connect(pooler.config(Mode::Lease)?).await?, &claim(&name)).await?;
+    renewals_go_together(&pooler).await?;
     registers_work(&pooler, &PostgresRegister::connect(harness.config()).await?).await
+}
+
+/// Names that an array written out by hand would trip over, and one that is not held.
+async fn renewals_go_together(pooler: &Pooler) -> Checked {
+    let lock = PostgresLock::connect(pooler.config(Mode::Lease)?).await?;
+    let awkward = ["it's", "a,b", "{}", "\"", "\\", "$q$", "$1", "NULL", "]::text[]", "ü"];
+    let name = name();
+    let names = awkward.map(|text| LockName::new(format!("{name}{text}")));
+    let mut claims = Vec::new();
+    for name in names {
+        claims.push(claim(&name?));
+        granted(&lock, &claims[claims.len() - 1]).await?;
+    }
+    claims.push(claim(&name));
+    let answers = join_all(claims.iter().map(|claim| lock.renew(claim))).await;
+    for (at, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer? == Renewal::Lost, at == awkward.len(), "{:?}", claims[at].name);
+    }
+    Ok(())
 }
 
 /// Also where statements meet another process each, and with bytes that no text holds.
