@@ -93,6 +93,7 @@ pub(crate) const TIME: &[Case] = &[
             "frontend::late_release_spares_the_next",
             "hung::holder_loses",
             "hung::waiter_does_not_block_for_long",
+            "hung::waiter_is_forgotten",
             "lease::at_any_phase",
             "lease::fixed_ends",
             "lease::not_late",
