@@ -72,7 +72,8 @@ async fn mismatch((fault, queue, liveness, named): Case) -> Option<String> {
 }
 
 async fn failures_of(harness: &Arc<MutantHarness>, wanted: impl Fn(&Check) -> bool + Send) -> Vec<CheckResult> {
-    let results = Suite::latest().run(harness.clone(), wanted, |_| {}).await.expect("memory connects");
+    let results =
+        Suite::latest().run(Arc::<MutantHarness>::clone(harness), wanted, |_| {}).await.expect("memory connects");
     results.into_iter().filter(|result| result.outcome == CheckOutcome::Failed).collect()
 }
 

@@ -169,15 +169,19 @@ async fn kept_over_restart(ctx: &Context) -> Checked {
     ctx.needs(ctx.capabilities().restart_safe, "no capability: restart_safe")?;
     let (a, b) = ctx.two().await?;
     let claim = ctx.claim(&ctx.name());
-    granted(a.lock.try_acquire(&claim).await?)?;
+    let ttl = ctx.granted_ttl(&granted(a.lock.try_acquire(&claim).await?)?)?;
+    let killed = ctx.clock().now();
     ctx.harness().kill_server().await.made()?;
     ctx.harness().restart_server().await.made()?;
     within(ctx.harness().op_timeout() + ctx.patience(), "the restarted server should answer", kept(ctx, &b, &claim))
         .await?;
-    match renew(ctx, &*a.lock, &claim).await? {
-        Renewal::Renewed { .. } => Ok(()),
-        other => Err(Stop::failed(format_args!("the restart should have kept the hold, renew answered {other:?}"))),
+    let renewal = renew(ctx, &*a.lock, &claim).await?;
+    if let Renewal::Renewed { .. } = renewal {
+        return Ok(());
     }
+    // Nobody could renew while there was no server.
+    ctx.needs(ctx.clock().now().since(killed) < ttl, "the restart took longer than the lease")?;
+    Err(Stop::failed(format_args!("the restart should have kept the hold, renew answered {renewal:?}")))
 }
 
 /// Another is refused as soon as the server answers again.

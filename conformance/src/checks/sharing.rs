@@ -53,8 +53,14 @@ async fn handed_on_tokens_rise(ctx: &Context) -> Checked {
         let mut next = Box::pin(ask());
         let waits = poll_fn(|context| Poll::Ready(next.as_mut().poll(context).is_pending())).await;
         ensure!(waits, "two guards of one name by one locker");
+        let (good_until, lease) = (ctx.clock().now().plus(guard.remaining()), guard.ttl().unwrap_or(forever));
         ensure!(guard.release().await? == Release::Released, "a held guard released nothing");
         guard = within(ctx.patience(), "a lock handed on should arrive", async { Ok(next.await?) }).await?;
+        if guard.claim().owner != owner {
+            // What is near its end, since nothing was heard of the server for long, goes back to it.
+            let is_young = good_until.since(ctx.clock().now()) > lease / 2;
+            ctx.needs(is_young, "the machine is too slow for a ttl this short")?;
+        }
         ensure!(guard.claim().owner == owner, "after {handoff} hand-offs the lock went to the server");
         let token = guard.fencing_token();
         ensure!(token > last, "token {token:?} after {last:?}");

@@ -118,7 +118,6 @@ pub(crate) const TIME: &[Case] = &[
         Lease,
         &[
             "frontend::busy_is_none",
-            "frontend::handed_on_tokens_rise",
             "frontend::late_clone_spares_the_next",
             "frontend::late_release_spares_the_next",
             "frontend::no_reentry",
