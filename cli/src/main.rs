@@ -15,10 +15,14 @@ mod run;
 mod source;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use args::{Cli, Command, ConfigAction, ConfigArgs};
 use exit::{Exit, Failure};
 use output::say;
+
+/// How long a call that blocks its thread may hold the exit up.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let exit = match args::parse() {
@@ -66,7 +70,8 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
             Command::BenchWorker(args) => lab::worker::serve(&args).await,
         }
     });
-    // Whatever is still in the background (a release that nobody answers) does not hold the exit up.
-    runtime.shutdown_background();
+    // What the tasks in the background own (a folder, a process) goes with them, before the exit does; a call that cannot be ended
+    // does not hold it up for long.
+    runtime.shutdown_timeout(FAREWELL);
     result
 }

@@ -3,13 +3,16 @@
 
 mod support;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lockyard_conformance::history::{Event, FaultKind, History, Rules, What};
 use lockyard_testbed::Service;
-use lockyard_testbed::timing::scaled;
-use support::{Scratch, finish, stderr, stdout};
+use lockyard_testbed::timing::{eventually, scaled};
+use nix::sys::signal::Signal;
+use support::{SOON, Scratch, end_of, finish, send, stderr, stdout};
 
+const NOTHING: [PathBuf; 0] = [];
 /// Long enough for a dozen faults.
 const LENGTH: &str = "6s";
 
@@ -17,7 +20,7 @@ async fn short_run(backend: &str, service: Option<Service>) {
     let scratch = Scratch::file();
     let seed = "20";
     let args = ["chaos", "-b", backend, "--duration", LENGTH, "--seed", seed, "--history", "history.jsonl"];
-    let mut command = scratch.lockyard(&args);
+    let mut command = scratch.lockyard_with_temporary(&args);
     let output = tokio::time::timeout(scaled(Duration::from_secs(150)), command.output());
     let output = output.await.expect("it ends").expect("it starts");
     let (out, err) = (stdout(&output), stderr(&output));
@@ -33,6 +36,7 @@ async fn short_run(backend: &str, service: Option<Service>) {
     assert!(history.check().holds > 0 && !history.faults.is_empty(), "{out}");
     let again = finish(&mut scratch.lockyard(&["chaos", "--replay", "history.jsonl"])).await;
     assert_eq!(again.status.code(), Some(0), "{}", stdout(&again));
+    assert_eq!(scratch.left_behind(), NOTHING);
 }
 
 macro_rules! short_runs {
@@ -52,6 +56,19 @@ short_runs! {
     etcd_stays_a_lock: "etcd" Some(Service::Etcd),
     zookeeper_stays_a_lock: "zookeeper" Some(Service::Zookeeper),
     files_stay_a_lock: "file" None,
+}
+
+#[tokio::test]
+async fn a_run_that_is_interrupted_leaves_nothing_behind() {
+    let scratch = Scratch::file();
+    let args = ["chaos", "-b", "file", "--duration", "1m", "--seed", "1"];
+    let mut running = scratch.lockyard_with_temporary(&args).spawn().expect("it starts");
+    // The folder of the locks, and that of the registers: its clients are at work.
+    let at_work = || async { (scratch.left_behind().len() > 1).then_some(()) };
+    eventually(SOON, at_work).await.expect("it begins");
+    send(&running, Signal::SIGINT);
+    assert_eq!(end_of(&mut running).await.code(), Some(130));
+    assert_eq!(scratch.left_behind(), NOTHING);
 }
 
 #[tokio::test]

@@ -15,8 +15,9 @@ async fn the_suite_runs_and_its_results_keep_to_their_schema() {
     let scratch = Scratch::file();
     let exports = ["--export-json", "results.json", "--export-junit", "results.xml"];
     let args = [&["conformance", "-b", "memory", "-b", "file"][..], &exports, &["release::", "fifo::order"]].concat();
-    let output = finish(&mut scratch.lockyard(&args)).await;
+    let output = finish(&mut scratch.lockyard_with_temporary(&args)).await;
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
     let lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
     assert!(
         lines.iter().any(|line| line.starts_with("PASS [") && line.ends_with("memory::release::only_owner")),
@@ -73,7 +74,7 @@ async fn a_comparison_that_is_stopped_keeps_what_it_measured() {
         &exports,
     ]
     .concat();
-    let mut command = scratch.lockyard(&args);
+    let mut command = scratch.lockyard_with_temporary(&args);
     let mut compare = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
     let mut lines = BufReader::new(compare.stderr.take().expect("piped"));
     let estimate = line_with(&mut lines, "takes about").await;
@@ -82,6 +83,7 @@ async fn a_comparison_that_is_stopped_keeps_what_it_measured() {
     send(&compare, Signal::SIGINT);
     line_with(&mut lines, "the report is in lockyard-report").await;
     assert_eq!(end_of(&mut compare).await.code(), Some(130));
+    assert!(scratch.left_behind().is_empty(), "{:?}", scratch.left_behind());
 
     let report = scratch.json("lockyard-report/report.json");
     assert_eq!((&report["cancelled"], &report["seed"], &report["suite"]), (&true.into(), &7.into(), &"quick".into()));

@@ -58,6 +58,25 @@ impl Scratch {
         command
     }
 
+    /// `lockyard` with a temporary folder of its own, open to servers that run as another user.
+    pub(crate) fn lockyard_with_temporary(&self, args: &[&str]) -> Command {
+        use std::os::unix::fs::PermissionsExt;
+        let temporary = self.path("temporary");
+        std::fs::create_dir_all(&temporary).expect("a folder");
+        for folder in [self.folder(), &temporary] {
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).expect("ours");
+        }
+        let mut command = self.lockyard(args);
+        command.env("TMPDIR", temporary);
+        command
+    }
+
+    /// What commands have left in their temporary folder.
+    pub(crate) fn left_behind(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path("temporary")).expect("a folder");
+        entries.map(|entry| entry.expect("readable").path()).collect()
+    }
+
     /// `lockyard run` of the shell script, without keeping the name closed afterwards.
     pub(crate) fn run(&self, name: &str, options: &[&str], script: &str) -> Command {
         let mut args = vec!["run", "--name", name, "--at-least-for", "0"];

@@ -47,7 +47,7 @@ async fn make(stage: &Stage, planned: &Planned) -> io::Result<()> {
             let (from, process) = (now(), slot.puppet.lock().await.process());
             if let Some(proxy) = &slot.proxy {
                 link(proxy, planned).await;
-                stage.broke(planned.fault, from, Some(process));
+                stage.record.broke(planned.fault, from, Some(process));
             }
             Ok(())
         }
@@ -57,14 +57,14 @@ async fn make(stage: &Stage, planned: &Planned) -> io::Result<()> {
 /// Takes a name away from its holder, with its session or alone.
 async fn of_holder(stage: &Stage, planned: &Planned) {
     let name = name_of(planned.name);
-    let Some((process, owner)) = stage.holder(&name) else { return };
+    let Some((process, owner)) = stage.record.holder(&name) else { return };
     let from = now();
     if planned.fault == FaultKind::Revoked {
         stage.site.revoke(&name, &owner).await;
     } else if let Some(pid) = stage.pid_of(process).await {
         stage.site.end_session(pid, &name, &owner).await;
     }
-    stage.broke(planned.fault, from, Some(process));
+    stage.record.broke(planned.fault, from, Some(process));
 }
 
 async fn client(stage: &Stage, planned: &Planned) -> io::Result<()> {
@@ -78,7 +78,7 @@ async fn client(stage: &Stage, planned: &Planned) -> io::Result<()> {
         }
         _ => stage.replace(planned.client).await?,
     }
-    stage.broke(planned.fault, from, Some(process));
+    stage.record.broke(planned.fault, from, Some(process));
     Ok(())
 }
 
@@ -98,7 +98,7 @@ async fn server(stage: &Stage, planned: &Planned) -> io::Result<()> {
             failed => failed,
         },
     };
-    stage.broke(planned.fault, from, None);
+    stage.record.broke(planned.fault, from, None);
     made.map_err(io::Error::other)
 }
 

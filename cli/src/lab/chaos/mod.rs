@@ -5,6 +5,7 @@ mod faults;
 mod outcome;
 mod plan;
 pub(crate) mod puppet;
+mod record;
 mod run;
 mod site;
 mod stage;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockyard::Clock;
-use lockyard_conformance::history::{History, What};
+use lockyard_conformance::history::History;
 use lockyard_conformance::{NoHarness, scaled};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -40,7 +40,7 @@ pub(super) async fn run(
     hangs.extend(end(&stage).await);
     let left = left_behind(&stage.site, shape.names).await;
     let mut history = History::new(stage.site.rules.clone());
-    (history.events, history.faults) = stage.record();
+    (history.events, history.faults) = stage.record.all();
     let mut outcome = Outcome::of(&history);
     (outcome.operations, outcome.recovered, outcome.took) = (operations, recovered, clock.now().since(begin));
     (outcome.stuck, outcome.hangs, outcome.left, outcome.not_made) = (stuck, hangs, left, not_made);
@@ -103,8 +103,7 @@ async fn end(stage: &Stage) -> Vec<String> {
         }
     }
     let all_heard = async {
-        let heard = || stage.record().0.iter().filter(|event| event.what == What::Ended).count();
-        while heard() < stage.slots.len() {
+        while stage.record.ended() < stage.slots.len() {
             Clock::system().sleep(Duration::from_millis(5)).await;
         }
     };

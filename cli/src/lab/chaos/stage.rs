@@ -3,17 +3,18 @@
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lockyard_conformance::history::{Event, FaultKind, FaultWindow, What};
+use lockyard_conformance::history::Event;
 use lockyard_testbed::Proxy;
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::puppet::{Puppet, now};
+use super::puppet::Puppet;
+use super::record::Record;
 use super::site::Site;
 
 /// One client after another, on one way to the server.
@@ -26,14 +27,14 @@ pub(super) struct Slot {
 
 /// A running workload's surroundings.
 pub(super) struct Stage {
-    pub(super) site: Site,
+    // Dropped in this order: the clients are killed before their place is removed.
     pub(super) slots: Vec<Slot>,
+    pub(super) site: Site,
     /// Who breaks the server just now.
     pub(super) at_server: AsyncMutex<()>,
+    pub(super) record: Arc<Record>,
     registers: TempDir,
     processes: AtomicU32,
-    events: Mutex<Vec<Event>>,
-    faults: Mutex<Vec<FaultWindow>>,
 }
 
 /// What the clients of one slot say, as it comes.
@@ -52,8 +53,8 @@ impl Stage {
             slots.push(Slot { proxy, puppet: AsyncMutex::new(puppet), url, tell });
             ears.push(ear);
         }
-        let (events, faults) = (Mutex::default(), Mutex::default());
-        Ok((Self { site, slots, at_server: AsyncMutex::new(()), registers, processes, events, faults }, ears))
+        let record = Arc::default();
+        Ok((Self { slots, site, at_server: AsyncMutex::new(()), record, registers, processes }, ears))
     }
 
     /// Kills the client of a slot; another takes its place.
@@ -79,41 +80,10 @@ impl Stage {
         }
         None
     }
-
-    /// Keeps what a client said.
-    pub(super) fn note(&self, event: Event) {
-        lock(&self.events).push(event);
-    }
-
-    /// Keeps what was broken, from `from` to now.
-    pub(super) fn broke(&self, fault: FaultKind, from: u64, process: Option<u32>) {
-        lock(&self.faults).push(FaultWindow::new(fault, from, now(), process));
-    }
-
-    /// The owner that holds a name, as far as its clients have said.
-    pub(super) fn holder(&self, name: &str) -> Option<(u32, String)> {
-        let events = lock(&self.events);
-        let last = events.iter().rev().find(|event| {
-            event.name == name && matches!(event.what, What::Granted { .. } | What::Release | What::Lost { .. })
-        });
-        match last {
-            Some(Event { process, what: What::Granted { owner, .. }, .. }) => Some((*process, owner.clone())),
-            _ => None,
-        }
-    }
-
-    /// All that was said and broken.
-    pub(super) fn record(&self) -> (Vec<Event>, Vec<FaultWindow>) {
-        (lock(&self.events).clone(), lock(&self.faults).clone())
-    }
 }
 
 fn start(url: &str, processes: &AtomicU32, registers: &Path, tell: &UnboundedSender<Event>) -> io::Result<Puppet> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env("LOCKYARD_URL", url).stderr(Stdio::inherit());
     Puppet::start(command, processes.fetch_add(1, Ordering::Relaxed) + 1, registers, tell.clone())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,11 +7,12 @@ use fastrand::Rng;
 use lockyard::Clock;
 use lockyard_conformance::history::{Event, What};
 use lockyard_conformance::scaled;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 use super::plan::Shape;
 use super::puppet::Do;
+use super::record::Record;
 use super::stage::{Ear, Stage};
 
 /// The longest that a client waits for a name.
@@ -51,7 +52,7 @@ impl Worker {
     pub(super) fn new(stage: &Arc<Stage>, slot: usize, shape: &Shape, ear: Ear) -> Self {
         let (stage, shape) = (Arc::clone(stage), shape.clone());
         let (tell, heard) = unbounded_channel();
-        tokio::spawn(keep(ear, Arc::clone(&stage), tell));
+        tokio::spawn(keep(ear, Arc::clone(&stage.record), tell));
         let rng = shape.rng_of(slot);
         Self { stage, slot, shape, rng, heard, op: 0, process: 0, operations: 0, hangs: Vec::new() }
     }
@@ -186,9 +187,9 @@ impl Worker {
 }
 
 /// Keeps all that is said, and passes it on.
-async fn keep(mut ear: Ear, stage: Arc<Stage>, tell: tokio::sync::mpsc::UnboundedSender<Event>) {
+async fn keep(mut ear: Ear, record: Arc<Record>, tell: UnboundedSender<Event>) {
     while let Some(event) = ear.recv().await {
-        stage.note(event.clone());
+        record.note(event.clone());
         let _nobody_works = tell.send(event);
     }
 }
