@@ -50,6 +50,14 @@ impl Key {
         Self::One(i64::from_be_bytes(first))
     }
 
+    /// How a statement without parameters gives it to a lock function.
+    pub(crate) fn arguments(self) -> String {
+        match self {
+            Self::One(key) => format!("'{key}'::int8"),
+            Self::Two(first, second) => format!("'{first}'::int4, '{second}'::int4"),
+        }
+    }
+
     /// How `pg_locks` shows it: `classid << 32 | objid`, and `objsubid`.
     pub(crate) fn from_lock_table(packed: i64, objsubid: i16) -> Self {
         let bytes = packed.to_be_bytes();

@@ -46,7 +46,18 @@ impl Locking {
     pub(crate) async fn wait(&self, line: &mut Line) -> Result<i64, sqlx::Error> {
         match self {
             Self::Advisory(sql, key) => line.fetch(sql.wait_for(*key)).await?.try_get(0),
-            Self::Row(sql) => sql.wait(line).await,
+            Self::Row(sql) => sql.wait(line, sql.first()).await,
+        }
+    }
+
+    /// The same after a wait that has failed, in one flight: what that may have taken is given back first.
+    pub(crate) async fn wait_again(&self, line: &mut Line) -> Result<i64, sqlx::Error> {
+        match self {
+            Self::Advisory(sql, key) => {
+                let row = line.raw(sql.wait_again(*key)).await?;
+                row.ok_or(sqlx::Error::RowNotFound)?.try_get(0)
+            }
+            Self::Row(sql) => sql.wait(line, sql.again()).await,
         }
     }
 

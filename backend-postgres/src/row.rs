@@ -131,6 +131,7 @@ pub(crate) const INSPECT: &str = "SELECT h.pid, a.application_name, a.client_add
 pub(crate) struct RowSql {
     try_it: Arc<str>,
     wait_for: Arc<str>,
+    wait_again: Arc<str>,
     give_up: Arc<str>,
     insert: Arc<str>,
 }
@@ -146,9 +147,11 @@ impl RowSql {
         };
         let look = schema.fill("SELECT 1 FROM {schema}.row WHERE namespace = ");
         let insert = schema.fill("INSERT INTO {schema}.row (namespace, name) VALUES (");
+        let wait_for = lock("FOR UPDATE");
         Self {
             try_it: lock("FOR UPDATE SKIP LOCKED"),
-            wait_for: lock("FOR UPDATE"),
+            wait_again: format!("ROLLBACK; {wait_for}").into(),
+            wait_for,
             give_up: format!("ROLLBACK; {look}{namespace} AND name = {text}").into(),
             insert: format!("{insert}{namespace}, {text}) ON CONFLICT DO NOTHING").into(),
         }
@@ -170,14 +173,26 @@ impl RowSql {
         }
     }
 
-    pub(crate) async fn wait(&self, line: &mut Line) -> Result<i64, sqlx::Error> {
+    /// How a wait begins.
+    pub(crate) fn first(&self) -> Arc<str> {
+        Arc::clone(&self.wait_for)
+    }
+
+    /// How it goes on in a transaction that has failed.
+    pub(crate) fn again(&self) -> Arc<str> {
+        Arc::clone(&self.wait_again)
+    }
+
+    pub(crate) async fn wait(&self, line: &mut Line, first: Arc<str>) -> Result<i64, sqlx::Error> {
+        let mut sql = first;
         loop {
-            if let Some(row) = line.raw(Arc::clone(&self.wait_for)).await? {
+            if let Some(row) = line.raw(sql).await? {
                 return row.try_get(0);
             }
             // Deleted while it was waited for: no row is never a grant.
             line.raw("ROLLBACK".into()).await?;
             line.raw(Arc::clone(&self.insert)).await?;
+            sql = self.first();
         }
     }
 

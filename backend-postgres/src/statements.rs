@@ -50,6 +50,7 @@ pub(crate) struct Advisory {
     try_two: Arc<str>,
     wait_one: Arc<str>,
     wait_two: Arc<str>,
+    draw: String,
 }
 
 const UNLOCK_ONE: &str = "SELECT pg_advisory_unlock($1)";
@@ -74,6 +75,7 @@ impl Advisory {
             try_two: fill("SELECT CASE WHEN pg_try_advisory_lock($1, $2) THEN nextval({draw}) END"),
             wait_one: fill("SELECT CASE WHEN pg_advisory_lock($1) IS NOT NULL THEN nextval({draw}) END"),
             wait_two: fill("SELECT CASE WHEN pg_advisory_lock($1, $2) IS NOT NULL THEN nextval({draw}) END"),
+            draw: schema.fill("nextval({draw})"),
         }
     }
 
@@ -98,6 +100,17 @@ impl Advisory {
     /// Waits for the lock and then draws the token.
     pub(crate) fn wait_for(&self, key: Key) -> Statement {
         keyed(&self.wait_one, &self.wait_two, key)
+    }
+
+    /// Gives back what a wait that failed may have taken, and waits anew: a statement of the simple protocol, so that a session
+    /// needs to prepare nothing for it.
+    pub(crate) fn wait_again(&self, key: Key) -> Arc<str> {
+        let (Self { draw, .. }, key) = (self, key.arguments());
+        format!(
+            "SELECT CASE WHEN pg_advisory_unlock({key}) IS NOT NULL \
+             THEN CASE WHEN pg_advisory_lock({key}) IS NOT NULL THEN {draw} END END"
+        )
+        .into()
     }
 
     /// Whether the session held the lock.

@@ -32,18 +32,14 @@ pub(crate) async fn wait_in_queue(waiter: Arc<Waiter>, tools: Tools) {
         waiter.enter(Stage::Failed(ErrorKind::Unreachable, "the session for the wait has ended".into()));
         return;
     };
+    let mut again = false;
     loop {
-        match slice(&waiter, &tools, &mut line).await {
+        match slice(&waiter, &tools, &mut line, again).await {
             Slice::Answered(Ok(number)) => return finish(&waiter, line, number).await,
             Slice::Answered(Err(failed)) if waiter.is_given_up() || !is_still_waiting(&failed) => {
                 return Box::pin(fail(&waiter, line, failed)).await;
             }
-            Slice::Answered(Err(_)) => {
-                let recovered = Box::pin(before_the_end(&waiter.session, waiter.locking.recover(&mut line))).await;
-                if !matches!(recovered, Some(Ok(()))) {
-                    return vanish(&waiter, line);
-                }
-            }
+            Slice::Answered(Err(_)) => again = true,
             Slice::Silent => return vanish(&waiter, line),
         }
     }
@@ -62,8 +58,10 @@ enum Slice {
 }
 
 /// One blocking statement, from its first byte to its answer.
-async fn slice(waiter: &Waiter, tools: &Tools, line: &mut Line) -> Slice {
-    let mut statement = std::pin::pin!(waiter.locking.wait(line));
+async fn slice(waiter: &Waiter, tools: &Tools, line: &mut Line, again: bool) -> Slice {
+    let mut statement = std::pin::pin!(async {
+        if again { waiter.locking.wait_again(line).await } else { waiter.locking.wait(line).await }
+    });
     // The first poll writes it.
     let first = std::future::poll_fn(|context| Poll::Ready(statement.as_mut().poll(context))).await;
     if let Poll::Ready(answer) = first {

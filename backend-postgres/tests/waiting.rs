@@ -23,9 +23,8 @@ struct Crowd {
 }
 
 const SMALL: Crowd = Crowd { waiters: 50, hold: Duration::ZERO, quiet: Duration::from_secs(4), most: 5.0 };
-// Each queues anew every 15 s: two statements in advisory mode, three or four in row mode.
-const FULL: Crowd =
-    Crowd { waiters: 300, hold: Duration::from_millis(20), quiet: Duration::from_secs(20), most: 100.0 };
+// Each queues anew every 15 s, in one statement; a row in a queue is two locks, and a slice one or two of them.
+const FULL: Crowd = Crowd { waiters: 300, hold: Duration::from_millis(20), quiet: Duration::from_secs(20), most: 40.0 };
 /// A client has up to four sessions, and each of them is a process of the server.
 const MOST_SESSIONS: usize = 4;
 
@@ -127,6 +126,45 @@ macro_rules! in_each_mode {
 }
 
 in_each_mode! { advisory: Advisory, row: Row, lease: Lease }
+
+/// What a slice that is over has left is undone in the flight that begins the next one.
+async fn a_slice_costs_one_statement(mode: Mode) -> Checked {
+    const WAITERS: u32 = 4;
+    /// The shortest that a slice of half a second may be.
+    const SHORTEST: f64 = 0.4;
+    let options = Options::new().counting();
+    let Some(harness) = harness_with(mode, options).await? else { return Ok(()) };
+    let server = harness.server().ok_or("an own server")?;
+    let config = PostgresConfig::from_url(&format!("{}?lock={}&wait_slice=500ms", server.lock_url(), mode.as_str()))?;
+    let (name, clock) = (name(), Clock::system());
+    let holder = harness.client(config.clone()).await?.0;
+    let first = with_ttl(claim(&name), 120);
+    granted(&holder, &first).await?;
+    let mut waiting = JoinSet::new();
+    for _ in 0..WAITERS {
+        let (lock, claim) = (harness.client(config.clone()).await?.0, with_ttl(claim(&name).queueing(), 120));
+        waiting.spawn(async move { acquire(&lock, &claim, Duration::from_secs(60)).await.map(drop).is_ok() });
+    }
+    let queued = || async { (holder.inspect(&name).await.ok()??.waiters == Some(u64::from(WAITERS))).then_some(()) };
+    lockyard_testbed::timing::eventually(Duration::from_secs(20), queued).await.ok_or("they queue")?;
+    let (begin, before) = (clock.now(), server.requests().await?);
+    clock.sleep(Duration::from_secs(4)).await;
+    let made = statements(&server.requests().await?.since(&before)) as f64;
+    let slices = f64::from(WAITERS) * (clock.now().since(begin).as_secs_f64() / SHORTEST + 1.0);
+    assert!(made >= f64::from(WAITERS) && made <= slices, "{made} statements, at most {slices} slices");
+    waiting.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_slice_of_a_row_costs_one_statement() -> Checked {
+    a_slice_costs_one_statement(Mode::Row).await
+}
+
+#[tokio::test]
+async fn a_slice_of_an_advisory_lock_costs_one_statement() -> Checked {
+    a_slice_costs_one_statement(Mode::Advisory).await
+}
 
 /// The limit of the server is one for each lock that a statement waits for: who takes the place of the first in a row's queue
 /// waits for a whole slice once more, and no error comes of it.

@@ -106,7 +106,7 @@ fn what_for<'a>(method: &'a str, step: &str) -> &'a str {
     let text = step.split_once(": ").map_or("", |(_, text)| text).trim();
     if text.eq_ignore_ascii_case("select 1") {
         "ping"
-    } else if text.contains("FROM pg_locks WHERE pid = pg_backend_pid()") {
+    } else if text.contains("FROM pg_locks WHERE pid = pg_backend_pid()") || text == "SELECT pg_backend_pid()" {
         "heartbeat"
     } else {
         method
@@ -157,9 +157,10 @@ mod tests {
         let counted: Vec<_> = requests.iter().collect();
         assert_eq!(counted, [("bind", 1), ("execute", 1), ("parse", 1), ("statement", 1)]);
         let kept = "lockyard-testbed: LOG:  execute s_1: SELECT 1\n\
-                    lockyard-testbed: LOG:  execute s_2: SELECT pid FROM pg_locks WHERE pid = pg_backend_pid() AND granted\n";
+                    lockyard-testbed: LOG:  execute s_2: SELECT pid FROM pg_locks WHERE pid = pg_backend_pid() AND granted\n\
+                    lockyard-testbed: LOG:  statement: SELECT pg_backend_pid()\n";
         let counted = Requests::of_postgres_log(kept);
-        assert_eq!(counted.iter().collect::<Vec<_>>(), [("heartbeat", 1), ("ping", 1)]);
+        assert_eq!(counted.iter().collect::<Vec<_>>(), [("heartbeat", 2), ("ping", 1)]);
     }
 
     #[test]
