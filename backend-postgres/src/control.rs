@@ -181,11 +181,7 @@ impl Control {
     pub(crate) async fn look(&self, sentence: &Sentence, path: Path, doing: &str) -> Result<Option<PgRow>> {
         let looking = async {
             let mut connection = self.connect().await?;
-            match sentence.fetch(path, &mut connection).await {
-                Ok(row) => Ok(Some(row)),
-                Err(sqlx::Error::RowNotFound) => Ok(None),
-                Err(failed) => Err(error::driver(failed, doing)),
-            }
+            sentence.fetch(path, &mut connection).await.map_err(|failed| error::driver(failed, doing))
         };
         timeout(self.op_timeout, looking).await.map_err(|_| error::no_answer(doing))?
     }

@@ -2,7 +2,7 @@
 //!
 //! A logged sequence is logged 32 numbers ahead, and flushed by whoever draws the first of them: until then others draw the numbers
 //! behind it, and a crash gives those out again. The flush, too, falls into a hand-over. The sequence of tokens is not logged. After
-//! a crash it begins anew, far above all that it gave out before: at `epoch << 40`, where the epoch is a row that was committed
+//! a crash it begins anew, far above all that it gave out before: at `epoch << BITS`, where the epoch is a row that was committed
 //! before the first number above it was drawn. Whoever opens a session, or draws below the first epoch, begins one.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::schema::Schema;
 
 /// An epoch has room for 2^40 numbers: seven years of 5,000 a second.
-const BITS: u32 = 40;
+pub(crate) const BITS: u32 = 40;
 
 /// What the sequence of a schema is asked, and how an epoch begins.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Epoch {
             // Two transactions: the number is on the disk before anything is drawn above it.
             begin: schema.fill(concat!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = on; ",
-                "INSERT INTO {schema}.epoch AS e (single, number) SELECT true, (last_value >> 40) + 1 FROM {schema}.draw ",
+                "INSERT INTO {schema}.epoch AS e (single, number) SELECT true, (last_value >> {epoch_bits}) + 1 FROM {schema}.draw ",
                 "ON CONFLICT (single) DO UPDATE SET number = greatest(e.number + 1, excluded.number); COMMIT; ",
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT {schema}.begin_epoch_1(); COMMIT",
             )),
@@ -55,7 +55,8 @@ impl Epoch {
     }
 }
 
-/// Whether a new epoch is due after this number: the sequence was reset, or half of its epoch is used up.
+/// Whether a new epoch is due after this number: the sequence was reset, or half of its epoch is used up. The domain `token` in
+/// create.sql refuses the same numbers.
 fn is_over(last: i64) -> bool {
     last >> BITS == 0 || last & ((1 << BITS) - 1) >= 1 << (BITS - 1)
 }

@@ -9,14 +9,17 @@ pub(crate) mod code {
     pub(crate) const QUERY_CANCELED: &str = "57014";
     pub(crate) const DEADLOCK: &str = "40P01";
     pub(crate) const SERIALIZATION: &str = "40001";
-    /// Our own: see `next_token_1` in create.sql.
-    pub(crate) const EPOCH_DUE: &str = "LY001";
     pub(crate) const NO_SUCH_TABLE: &str = "42P01";
 }
 
 /// The SQLSTATE, when the server said one.
 pub(crate) fn code(error: &sqlx::Error) -> Option<&str> {
     database(error).map(PgDatabaseError::code)
+}
+
+/// Whether the statement drew a number that the domain `token` refuses: see create.sql.
+pub(crate) fn epoch_is_due(error: &sqlx::Error) -> bool {
+    database(error).is_some_and(|error| error.constraint() == Some("lockyard_epoch_goes_on"))
 }
 
 /// Whether the session goes on after this error: the server answered a statement with an error and nothing worse.

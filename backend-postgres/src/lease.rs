@@ -40,9 +40,28 @@ pub(crate) struct Lease {
     runtime: Handle,
 }
 
+/// A free name that has a row is taken without a call of the function, whose start costs as much as the taking. The row is locked
+/// first, and found by its place: what is drawn and read of the clock is so after the wait for it, and a row that changed in that
+/// time is not found, and left to the function.
+const TAKE: &str = "WITH free AS (UPDATE {schema}.lease l SET token = nextval({draw})::{schema}.token, since = clock_timestamp(), \
+        owner = $3, expires_at = clock_timestamp() + $4::int8 * interval '1 millisecond', label = $5, origin = $6 \
+        WHERE l.ctid = (SELECT k.ctid FROM {schema}.lease k WHERE k.namespace = $1 AND k.name = $2 \
+            AND k.expires_at <= clock_timestamp() AND $7::text IS NULL FOR NO KEY UPDATE) \
+        RETURNING l.token) \
+    SELECT 1, token, $4::int8, 0::int8 FROM free UNION ALL \
+    SELECT t.outcome, t.number, t.rest, t.ahead FROM {schema}.take_lease_5($1, $2, $3, $4, $5, $6, $7, $8, $9) t \
+        WHERE NOT EXISTS (SELECT FROM free)";
+/// A hold is given back without a call of the function, unless somebody may wait: whoever queues writes `queued`.
+const GIVE: &str = "UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = $1 AND l.name = $2 \
+        AND l.owner = $3 AND l.expires_at > clock_timestamp() \
+    RETURNING CASE WHEN l.queued THEN {schema}.hand_over_1(l.namespace, l.name) ELSE 2 END";
+/// What has no hold may have a place in the queue.
+const GIVE_UP: &str = "SELECT {schema}.give_lease_3($1, $2, $3)";
+
 struct Sql {
     take: Arc<str>,
     give: Arc<str>,
+    give_up: Arc<str>,
     inspect: Arc<str>,
 }
 
@@ -50,10 +69,9 @@ impl Sql {
     fn new(schema: &Schema) -> Self {
         let fill = |template: &str| Arc::from(schema.fill(template));
         Self {
-            take: fill(
-                "SELECT outcome, number, rest, ahead FROM {schema}.take_lease_4($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-            ),
-            give: fill("SELECT {schema}.give_lease_2($1, $2, $3)"),
+            take: fill(TAKE),
+            give: fill(GIVE),
+            give_up: fill(GIVE_UP),
             inspect: fill(
                 "SELECT l.owner, l.token, l.label, l.origin, \
                  (extract(epoch FROM clock_timestamp() - l.since) * 1000)::int8, \
@@ -185,8 +203,16 @@ impl Lease {
     }
 
     pub(crate) async fn release(&self, claim: &Claim) -> Result<Release> {
-        let sentence = Sentence { sql: Arc::clone(&self.sql.give), values: self.about(&claim.name, claim.owner) };
-        let Answer { row, .. } = self.lines.run(&sentence, OnBreak::Tell, "releasing a lease").await?;
+        const DOING: &str = "releasing a lease";
+        let sentence = |sql| Sentence { sql: Arc::clone(sql), values: self.about(&claim.name, claim.owner) };
+        let mut answer = None;
+        if !self.mailbox.expects(claim.owner) {
+            answer = self.lines.ask(&sentence(&self.sql.give), OnBreak::Tell, DOING).await?.row;
+        }
+        let row = match answer {
+            Some(row) => row,
+            None => self.lines.run(&sentence(&self.sql.give_up), OnBreak::Tell, DOING).await?.row,
+        };
         self.mailbox.forget(claim.owner);
         Ok(if column::<i32>(&row, 0)? > 0 { Release::Released } else { Release::NotHeld })
     }

@@ -43,8 +43,8 @@ struct Slot {
 }
 
 /// An answer, and when the request was sent that it answers.
-pub(crate) struct Answer {
-    pub(crate) row: PgRow,
+pub(crate) struct Answer<R = PgRow> {
+    pub(crate) row: R,
     pub(crate) sent: Moment,
 }
 
@@ -95,8 +95,20 @@ impl Lines {
         crate::control::column(&row, 0)
     }
 
-    /// Runs a statement that stands alone, within the operation timeout.
+    /// Runs a statement that stands alone and answers with a row, within the operation timeout.
     pub(crate) async fn run(&self, sentence: &Sentence, on_break: OnBreak, doing: &str) -> Result<Answer> {
+        let Answer { row, sent } = self.ask(sentence, on_break, doing).await?;
+        let row = row.ok_or_else(|| Error::new(ErrorKind::Protocol, format!("{doing}: the server answered no row")))?;
+        Ok(Answer { row, sent })
+    }
+
+    /// The same for a statement that may answer nothing.
+    pub(crate) async fn ask(
+        &self,
+        sentence: &Sentence,
+        on_break: OnBreak,
+        doing: &str,
+    ) -> Result<Answer<Option<PgRow>>> {
         let mut written = false;
         match timeout(self.op_timeout, self.attempts(sentence, on_break, doing, &mut written)).await {
             Ok(answer) => answer,
@@ -111,7 +123,7 @@ impl Lines {
         on_break: OnBreak,
         doing: &str,
         written: &mut bool,
-    ) -> Result<Answer> {
+    ) -> Result<Answer<Option<PgRow>>> {
         const MOST: u32 = 10;
         let mut attempt = 0;
         let mut fresh = false;
@@ -123,7 +135,7 @@ impl Lines {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let due = code(&failed) == Some(code::EPOCH_DUE);
+            let due = error::epoch_is_due(&failed);
             if due {
                 self.begin_epoch().await.map_err(|error| if unsure { error } else { error.not_applied() })?;
             }
@@ -155,7 +167,7 @@ impl Lines {
         sentence: &Sentence,
         fresh: bool,
         written: &mut bool,
-    ) -> Result<Result<Answer, sqlx::Error>> {
+    ) -> Result<Result<Answer<Option<PgRow>>, sqlx::Error>> {
         let (slot, mut guard) = self.choose().await;
         // Taken out, so that a statement dropped half-way takes its connection along.
         let known = guard.take().filter(|_| !fresh);

@@ -4,6 +4,7 @@ use lockyard_api::Result;
 
 use crate::config::{Mode, PostgresConfig};
 use crate::control::{Control, ServerFacts, column};
+use crate::epoch;
 use crate::sentence::quoted;
 
 /// The first version with sequences that are not logged.
@@ -32,6 +33,7 @@ impl Schema {
         template
             .replace("{draw}", &literal("draw"))
             .replace("{version}", &literal("version"))
+            .replace("{epoch_bits}", &epoch::BITS.to_string())
             .replace("{schema}", &format!("\"{}\"", self.quoted))
     }
 
@@ -40,7 +42,7 @@ impl Schema {
         let objects = match mode {
             Mode::Advisory => &["begin_epoch_1"][..],
             Mode::Row => &["begin_epoch_1", "row"],
-            Mode::Lease => &["begin_epoch_1", "lease", "waiter", "take_lease_4", "give_lease_2"],
+            Mode::Lease => &["begin_epoch_1", "lease", "waiter", "take_lease_5", "give_lease_3"],
         };
         self.create_unless(control, facts, objects).await
     }

@@ -28,9 +28,9 @@ pub(crate) struct Sentence {
 }
 
 impl Sentence {
-    /// Prepared once for each connection, or behind a pooler in the simple protocol, which leaves nothing on the server's side
+    /// Runs it, and answers its first row. Prepared once for each connection, or behind a pooler in the simple protocol, which leaves nothing on the server's side
     /// that the next statement would miss (<https://www.postgresql.org/docs/current/protocol-flow.html>).
-    pub(crate) async fn fetch(&self, path: Path, connection: &mut PgConnection) -> Result<PgRow, sqlx::Error> {
+    pub(crate) async fn fetch(&self, path: Path, connection: &mut PgConnection) -> Result<Option<PgRow>, sqlx::Error> {
         match path {
             Path::Direct => {
                 let mut query = sqlx::query(AssertSqlSafe(Arc::clone(&self.sql)));
@@ -45,9 +45,9 @@ impl Sentence {
                         Value::Bigs(numbers) => query.bind(numbers.clone()),
                     };
                 }
-                query.fetch_one(connection).await
+                query.fetch_optional(connection).await
             }
-            Path::Pooled => sqlx::raw_sql(AssertSqlSafe(self.written_out())).fetch_one(connection).await,
+            Path::Pooled => sqlx::raw_sql(AssertSqlSafe(self.written_out())).fetch_optional(connection).await,
         }
     }
 

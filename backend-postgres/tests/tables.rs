@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockyard_api::{
-    Attempt, Clock, DistributedLock, FencedRegister, FencingToken, Liveness, Release, Renewal, Version, Write,
+    Attempt, Clock, DistributedLock, FencedRegister, FencingToken, Liveness, Release, Renewal, Version, Wake, Write,
 };
 use lockyard_conformance::Harness;
 use lockyard_postgres::testing::PostgresHarness;
@@ -216,33 +216,89 @@ async fn a_lost_message_is_made_up_for() -> Checked {
     Ok(())
 }
 
+/// A place that is taken after the statement of a release has looked at the table, and before that gets the row, is not missed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_waits_for_the_row_sees_who_queued_meanwhile() -> Checked {
+    let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
+    let (a, b) = (client(&harness).await?, client(&harness).await?);
+    let name = name();
+    let (first, second) = (with_ttl(claim(&name), 60), with_ttl(claim(&name).queueing(), 60));
+    granted(&a, &first).await?;
+    let (mut side, mut watch) = (harness.side().await?, harness.side().await?);
+    sqlx::raw_sql("BEGIN; SELECT 1 FROM lockyard.lease FOR UPDATE").execute(&mut side).await?;
+    let queue = b.try_acquire(&second);
+    let rest = async {
+        at_the_row(&mut watch, 1).await?;
+        let release = a.release(&first);
+        let let_go = async {
+            at_the_row(&mut watch, 2).await?;
+            sqlx::raw_sql("COMMIT").execute(&mut side).await?;
+            Checked::Ok(())
+        };
+        let (released, let_go) = tokio::join!(release, let_go);
+        let_go?;
+        assert_eq!(released?, Release::Released);
+        Checked::Ok(())
+    };
+    let (queued, rest) = tokio::join!(queue, rest);
+    rest?;
+    assert!(matches!(queued?, Attempt::Queued));
+    // Long before it would ask again by itself.
+    let told = tokio::time::timeout(Duration::from_secs(5), b.wait(&second)).await;
+    assert!(matches!(told, Ok(Ok(Wake::Granted(_)))), "{told:?}");
+    Ok(())
+}
+
+/// Waits until so many statements wait for a row.
+async fn at_the_row(side: &mut sqlx::PgConnection, count: i64) -> Checked {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    for _ in 0..400 {
+        if sqlx::query(waiting).fetch_one(&mut *side).await?.try_get::<i64, _>(0)? == count {
+            return Ok(());
+        }
+        Clock::system().sleep(Duration::from_millis(10)).await;
+    }
+    Err(format!("never {count} at the row").into())
+}
+
 /// The number and the clock are read after the wait for the row: a late taker has a later token and its full lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_taker_that_waited_for_the_row_has_its_full_lease() -> Checked {
+    // Locked alone, and written.
+    for keep in ["SELECT 1 FROM lockyard.lease FOR UPDATE", "UPDATE lockyard.lease SET label = 'other'"] {
+        taker_waits_for_the_row(keep).await?;
+    }
+    Ok(())
+}
+
+async fn taker_waits_for_the_row(keep: &'static str) -> Checked {
     let Some(harness) = harness(Mode::Lease).await? else { return Ok(()) };
     let (a, b) = (client(&harness).await?, client(&harness).await?);
     let name = name();
     let first = claim(&name);
     let before = granted(&a, &first).await?;
     a.release(&first).await?;
-    // Somebody keeps the row locked for a while.
+    // Somebody keeps the row for a while.
     let mut side = harness.side().await?;
-    let keep = "BEGIN; SELECT 1 FROM lockyard.lease FOR UPDATE";
-    sqlx::raw_sql(keep).execute(&mut side).await?;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("BEGIN; {keep}"))).execute(&mut side).await?;
     let second = claim(&name);
     let late = async {
         Clock::system().sleep(Duration::from_millis(400)).await;
         let now = sqlx::query("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8");
         let now: i64 = now.fetch_one(&mut side).await?.try_get(0)?;
+        // What was drawn before the wait ends is older than this.
+        let drawn = sqlx::query("SELECT nextval('lockyard.draw') << 8").fetch_one(&mut side).await?.try_get(0)?;
         sqlx::raw_sql("COMMIT").execute(&mut side).await?;
-        Checked::Ok(now)
+        Checked::Ok((now, drawn))
     };
     let (grant, let_go) = tokio::join!(granted(&b, &second), late);
-    assert!(grant?.token > before.token);
+    let (let_go, drawn): (i64, i64) = let_go?;
+    let token = grant?.token;
+    assert!(token > before.token && token.map(FencingToken::get) > u64::try_from(drawn).ok(), "{keep}: {token:?}");
     let end = sqlx::query("SELECT (extract(epoch FROM expires_at) * 1000)::int8 FROM lockyard.lease");
     let end: i64 = end.fetch_one(&mut harness.side().await?).await?.try_get(0)?;
-    let lease = end - let_go?;
-    assert!(lease >= 5000, "a lease of 5 s ends {lease} ms after its taker stopped waiting");
+    let lease = end - let_go;
+    assert!(lease >= 5000, "{keep}: a lease of 5 s ends {lease} ms after its taker stopped waiting");
     Ok(())
 }
 

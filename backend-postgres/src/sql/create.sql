@@ -19,19 +19,16 @@ CREATE OR REPLACE FUNCTION {schema}.begin_epoch_1() RETURNS void LANGUAGE plpgsq
 DECLARE
     base bigint;
 BEGIN
-    SELECT e.number << 40 INTO STRICT base FROM {schema}.epoch e FOR UPDATE;
+    SELECT e.number << {epoch_bits} INTO STRICT base FROM {schema}.epoch e FOR UPDATE;
     PERFORM setval({draw}, base) FROM {schema}.draw d WHERE d.last_value < base;
 END $lockyard$;
 
--- The next token, for those whose connection has not looked at the sequence: refused with LY001 when an epoch is due.
-CREATE OR REPLACE FUNCTION {schema}.next_token_1() RETURNS bigint LANGUAGE plpgsql AS $lockyard$
-DECLARE
-    number CONSTANT bigint := nextval({draw});
-BEGIN
-    IF number >> 40 = 0 OR number & 1099511627775 >= 549755813888 THEN
-        RAISE EXCEPTION 'an epoch of tokens is due' USING ERRCODE = 'LY001';
-    END IF;
-    RETURN number;
+-- A number for a token, for those whose connection has not looked at the sequence: refused when an epoch is due. A domain, since its
+-- check costs nothing; a function that looks costs as much as an UPDATE.
+DO $lockyard$ BEGIN
+    CREATE DOMAIN {schema}.token AS bigint CONSTRAINT lockyard_epoch_goes_on
+        CHECK (VALUE >> {epoch_bits} <> 0 AND VALUE & ((1::bigint << {epoch_bits}) - 1) < 1::bigint << ({epoch_bits} - 1));
+EXCEPTION WHEN duplicate_object THEN NULL;
 END $lockyard$;
 
 -- Row mode: a row for each name, locked and never changed.
@@ -53,6 +50,9 @@ CREATE TABLE IF NOT EXISTS {schema}.lease (
     origin text,
     PRIMARY KEY (namespace, name)
 ) WITH (fillfactor = 50);
+-- Whether somebody may wait. Whoever queues writes it, so that an UPDATE that wants to find nobody waiting and comes to the row
+-- meanwhile looks at it again: a place that was taken after the statement's snapshot is not missed.
+ALTER TABLE {schema}.lease ADD COLUMN IF NOT EXISTS queued boolean NOT NULL DEFAULT false;
 
 -- Lease mode: who waits, and on which channel it listens (empty: on none, it asks). An entry that is not refreshed is dead.
 -- Entries of a name are only touched by who has locked the name's row in lease.
@@ -126,11 +126,12 @@ BEGIN
     END IF;
 END $lockyard$;
 
--- Takes a name, or a place in its queue (listener is not null), in one round trip.
+-- Takes a name, or a place in its queue (channel is not null), in one round trip. A free name that has a row is usually taken by the
+-- statement that calls this otherwise.
 --
 -- outcome: 1 held by the claim, 0 busy or queued. rest: how long the present lease still runs, in milliseconds.
 -- The clock is read, and the token drawn, after the row was waited for: never through EXCLUDED.
-CREATE OR REPLACE FUNCTION {schema}.take_lease_4(
+CREATE OR REPLACE FUNCTION {schema}.take_lease_5(
     a_namespace text, a_name text, a_owner text, a_ttl bigint, a_label text, a_origin text,
     a_channel text, a_listener_pid integer, a_listener_started bigint,
     OUT outcome integer, OUT number bigint, OUT rest bigint, OUT ahead bigint
@@ -143,7 +144,7 @@ DECLARE
 BEGIN
     outcome := 0;
     ahead := 0;
-    -- The common case: the name has a row, and it is free or ours. A row that does not match is neither locked nor written.
+    -- The name has a row, and it is free or ours. A row that does not match is neither locked nor written.
     -- Locked first: an UPDATE that waits for a row that was only locked keeps the number and the time of before the wait.
     SELECT l.owner, l.token, l.expires_at INTO stored FROM {schema}.lease l
         WHERE l.namespace = a_namespace AND l.name = a_name
@@ -155,7 +156,7 @@ BEGIN
             UPDATE {schema}.lease l SET expires_at = now + a_lease, label = a_label, origin = a_origin
                 WHERE l.namespace = a_namespace AND l.name = a_name;
         ELSE
-            number := {schema}.next_token_1();
+            number := nextval({draw})::{schema}.token;
             UPDATE {schema}.lease l SET token = number, since = now, owner = a_owner, expires_at = now + a_lease,
                 label = a_label, origin = a_origin WHERE l.namespace = a_namespace AND l.name = a_name;
         END IF;
@@ -175,14 +176,15 @@ BEGIN
     END IF;
     -- No row, or one that has become free meanwhile, or one that is held and has to be locked while we queue.
     LOOP
-        INSERT INTO {schema}.lease AS l (namespace, name, owner, token, expires_at, since, label, origin)
+        INSERT INTO {schema}.lease AS l (namespace, name, owner, token, expires_at, since, label, origin, queued)
             -- Without a number: one that is drawn here is old when others took and gave back the name, and a collection
             -- removed its row, between the drawing and the insert.
             VALUES (a_namespace, a_name, a_owner, NULL,
-                clock_timestamp() + a_lease, clock_timestamp(), a_label, a_origin)
+                clock_timestamp() + a_lease, clock_timestamp(), a_label, a_origin,
+                EXISTS (SELECT FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name))
         ON CONFLICT (namespace, name) DO UPDATE SET
             token = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp() AND l.token IS NOT NULL
-                THEN l.token ELSE {schema}.next_token_1() END,
+                THEN l.token ELSE nextval({draw})::{schema}.token END,
             since = CASE WHEN l.owner = a_owner AND l.expires_at > clock_timestamp()
                 THEN l.since ELSE clock_timestamp() END,
             owner = a_owner, expires_at = clock_timestamp() + a_lease, label = a_label, origin = a_origin
@@ -209,6 +211,7 @@ BEGIN
     END IF;
     -- A place in the queue that is lost in a crash is taken again by its owner.
     PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE {schema}.lease l SET queued = true WHERE l.namespace = a_namespace AND l.name = a_name AND NOT l.queued;
     DELETE FROM {schema}.waiter w
         WHERE w.namespace = a_namespace AND w.name = a_name AND w.expires_at < clock_timestamp() AND w.owner <> a_owner;
     INSERT INTO {schema}.waiter AS w (namespace, name, owner, ttl, channel, listener_pid, listener_started,
@@ -222,44 +225,12 @@ BEGIN
             WHERE m.namespace = a_namespace AND m.name = a_name AND m.owner = a_owner);
 END $lockyard$;
 
--- Undoes what an owner has on a name, and hands the name to the first waiter that lives, in one round trip.
---
--- Answers 2 for a hold, 1 for a place in the queue, 0 for nothing. The waiters are read by a statement of its own after the
--- row is locked: one that queued before is seen, one that queues later waits for the row and finds the name free.
-CREATE OR REPLACE FUNCTION {schema}.give_lease_2(a_namespace text, a_name text, a_owner text) RETURNS integer
-LANGUAGE plpgsql AS $lockyard$
+-- Hands a name whose row the caller has locked to the first waiter that lives. Answers 2.
+CREATE OR REPLACE FUNCTION {schema}.hand_over_1(a_namespace text, a_name text) RETURNS integer LANGUAGE plpgsql AS $lockyard$
 DECLARE
-    holder record;
     next record;
     number bigint;
-    answer integer := 0;
 BEGIN
-    UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = a_namespace AND l.name = a_name
-        AND l.owner = a_owner AND l.expires_at > clock_timestamp();
-    IF FOUND THEN
-        answer := 2;
-    ELSE
-        SELECT l.owner, l.expires_at > clock_timestamp() AS live INTO holder FROM {schema}.lease l
-            WHERE l.namespace = a_namespace AND l.name = a_name FOR NO KEY UPDATE;
-        IF NOT FOUND THEN
-            RETURN 0;
-        END IF;
-        DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.owner = a_owner;
-        IF FOUND THEN
-            answer := 1;
-        END IF;
-        IF holder.owner <> a_owner THEN
-            RETURN answer;
-        END IF;
-        IF holder.live THEN
-            -- Handed over to us while we asked.
-            answer := 2;
-            UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = a_namespace AND l.name = a_name;
-        END IF;
-    END IF;
-    IF NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name) THEN
-        RETURN answer;
-    END IF;
     LOOP
         DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.place =
                 (SELECT min(m.place) FROM {schema}.waiter m WHERE m.namespace = a_namespace AND m.name = a_name)
@@ -269,15 +240,48 @@ BEGIN
             -- A role that may not see when a process started cannot tell it from a later one of its number.
             SELECT FROM pg_stat_get_activity(next.listener_pid) a WHERE
                 coalesce((extract(epoch FROM a.backend_start) * 1000000)::bigint = next.listener_started, true))) THEN
-            UPDATE {schema}.lease l SET owner = next.owner, token = {schema}.next_token_1(), since = clock_timestamp(),
-                expires_at = clock_timestamp() + next.ttl, label = next.label, origin = next.origin
+            UPDATE {schema}.lease l SET owner = next.owner, token = nextval({draw})::{schema}.token, since = clock_timestamp(),
+                expires_at = clock_timestamp() + next.ttl, label = next.label, origin = next.origin,
+                queued = EXISTS (SELECT FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name)
                 WHERE l.namespace = a_namespace AND l.name = a_name RETURNING l.token INTO number;
             IF next.channel <> '' THEN
                 PERFORM pg_notify(next.channel, next.owner || ' ' || number);
             END IF;
-            RETURN answer;
+            RETURN 2;
         END IF;
     END LOOP;
+    UPDATE {schema}.lease l SET queued = false WHERE l.namespace = a_namespace AND l.name = a_name AND l.queued;
+    RETURN 2;
+END $lockyard$;
+
+-- Undoes what an owner has on a name, be it a hold or a place in the queue. A hold is usually given back by the statement that calls
+-- this otherwise.
+--
+-- Answers 2 for a hold, 1 for a place, 0 for nothing. The waiters are read by a statement of its own after the row is locked: one
+-- that queued before is seen, one that queues later waits for the row and finds the name free.
+CREATE OR REPLACE FUNCTION {schema}.give_lease_3(a_namespace text, a_name text, a_owner text) RETURNS integer
+LANGUAGE plpgsql AS $lockyard$
+DECLARE
+    holder record;
+    answer integer := 0;
+BEGIN
+    SELECT l.owner, l.expires_at > clock_timestamp() AS live INTO holder FROM {schema}.lease l
+        WHERE l.namespace = a_namespace AND l.name = a_name FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    DELETE FROM {schema}.waiter w WHERE w.namespace = a_namespace AND w.name = a_name AND w.owner = a_owner;
+    IF FOUND THEN
+        answer := 1;
+    END IF;
+    IF holder.owner <> a_owner THEN
+        RETURN answer;
+    END IF;
+    IF holder.live THEN
+        answer := 2;
+        UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = a_namespace AND l.name = a_name;
+    END IF;
+    PERFORM {schema}.hand_over_1(a_namespace, a_name);
     RETURN answer;
 END $lockyard$;
 COMMIT;
