@@ -103,6 +103,24 @@ async fn a_comparison_that_is_stopped_keeps_what_it_measured() {
     figures_are_judged(&scratch).await;
 }
 
+#[tokio::test]
+async fn only_the_scenarios_that_are_named_are_measured() {
+    let scratch = Scratch::file();
+    let args = ["compare", "-b", "memory", "--skip-conformance", "--scenario", "handoff", "--scenario", "noop"];
+    let output = finish(&mut scratch.lockyard(&args)).await;
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = scratch.json("lockyard-report/report.json");
+    let ids: Vec<_> = report["scenarios"].as_array().into_iter().flatten().map(|scenario| &scenario["id"]).collect();
+    assert_eq!(ids, ["noop", "handoff"], "in the order of the suite");
+    let again = report["command"].as_str().unwrap_or_default();
+    assert!(again.contains("--scenario handoff --scenario noop"), "{again}");
+    for (scenario, word) in [("handof", "handoff"), ("takeover", "larger --suite"), ("open_loop", "--rate")] {
+        let output = finish(&mut scratch.lockyard(&["compare", "-b", "memory", "--scenario", scenario])).await;
+        assert_eq!(output.status.code(), Some(64), "{}", stderr(&output));
+        assert!(stderr(&output).contains(word), "{}", stderr(&output));
+    }
+}
+
 /// Limits and an earlier report, over figures that were measured.
 async fn figures_are_judged(scratch: &Scratch) {
     let file = "lockyard-report/report.json";

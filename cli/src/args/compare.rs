@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args, ValueEnum};
+use lockyard_benches::Scenario;
 use lockyard_benches::report::Threshold;
 
 use super::TargetArgs;
@@ -26,6 +28,10 @@ pub(crate) struct CompareArgs {
     /// How much to measure: quick takes at most 5 minutes on two cores, standard at most 30
     #[arg(long, value_name = "SUITE", default_value = "quick")]
     pub(crate) suite: SuiteSize,
+
+    /// Measure only this scenario of the suite; may be given several times
+    #[arg(long, value_name = "ID", value_parser = PossibleValuesParser::new(Scenario::IDS))]
+    pub(crate) scenario: Vec<String>,
 
     /// The seed of the order in which everything is measured [default: a random one, written into the report]
     #[arg(long, value_name = "N")]

@@ -29,8 +29,7 @@ pub(crate) async fn compare(args: CompareArgs) -> Result<Exit, Failure> {
     let candidates = targets::chosen(&args.targets)?;
     let judgement = Judgement::read(&args.judged)?;
     let interrupt = Interrupt::listen()?;
-    let mut plan = Plan::new(args.suite.into(), args.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)));
-    plan.rate = args.rate;
+    let plan = plan(&args)?;
     let Some(fleet) = interrupt.unless(assemble(&candidates)).await else { return Ok(stopped(&interrupt)) };
     introduce(&candidates, &fleet)?;
     if cfg!(debug_assertions) {
@@ -67,6 +66,22 @@ pub(crate) async fn compare(args: CompareArgs) -> Result<Exit, Failure> {
         None if findings.iter().any(Findings::failed) => Exit::CheckFailed,
         None => judged,
     })
+}
+
+fn plan(args: &CompareArgs) -> Result<Plan, Failure> {
+    let mut plan = Plan::new(args.suite.into(), args.seed.unwrap_or_else(|| fastrand::u64(..1 << 32)));
+    plan.rate = args.rate;
+    let plan = plan.only(args.scenario.iter().cloned());
+    let measured = plan.scenarios();
+    let missing = args.scenario.iter().find(|id| !measured.iter().any(|scenario| scenario.id() == id.as_str()));
+    match missing {
+        Some(id) => {
+            let suite = plan.suite;
+            let way = if id == "open_loop" { "give --rate, or a larger --suite" } else { "give a larger --suite" };
+            Err(Failure::usage(format!("the suite {suite} has no scenario {id}: {way}")))
+        }
+        None => Ok(plan),
+    }
 }
 
 async fn assemble(candidates: &[Candidate]) -> Fleet {
@@ -173,6 +188,9 @@ fn command(args: &CompareArgs, seed: u64) -> String {
     for backend in &args.targets.backend {
         let shown = LockUrl::parse(backend).map_or_else(|_| backend.clone(), |url| url.redacted());
         command += &format!(" --backend {shown}");
+    }
+    for scenario in &args.scenario {
+        command += &format!(" --scenario {scenario}");
     }
     if let Some(rate) = args.rate {
         command += &format!(" --rate {rate}");
