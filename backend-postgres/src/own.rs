@@ -22,7 +22,7 @@ use crate::key::Target;
 use crate::locking::Locking;
 use crate::opener::{Opener, Purpose};
 use crate::registry::{Held, Wanted};
-use crate::session::LockSession;
+use crate::session::{Chosen, LockSession};
 use crate::statements::IS_WAITING;
 use crate::waiter::{Stage, Waiter};
 use crate::waiting::{Tools, give_back, try_once, wait_in_queue};
@@ -99,8 +99,8 @@ impl Own {
     /// Takes a session for this claim. `tries`: asks once without waiting before it queues.
     pub(crate) async fn start(&self, claim: &Claim, locking: Locking, tries: bool) -> Result<Attempt> {
         let fixed = claim.renew == Renew::Never;
-        let session = self.session(class_of(claim.ttl), &locking, fixed).await?;
-        let waiter = Waiter::new(Wanted::new(claim), session, locking, fixed, &self.runtime);
+        let chosen = self.session(class_of(claim.ttl), &locking, fixed).await?;
+        let waiter = Waiter::new(Wanted::new(claim), chosen, locking, fixed, &self.runtime);
         self.claims().insert(claim.owner, Arc::clone(&waiter));
         if claim.if_busy == IfBusy::Leave || (tries && !self.is_crowded(claim)) {
             if let Some(granted) = self.attempt(&waiter).await? {
@@ -177,11 +177,12 @@ impl Own {
         Ok(())
     }
 
-    async fn session(&self, class: Duration, locking: &Locking, fixed: bool) -> Result<Arc<LockSession>> {
-        if !fixed && let Some(session) = self.opener.spares.take(class) {
-            return Ok(session);
+    async fn session(&self, class: Duration, locking: &Locking, fixed: bool) -> Result<Chosen> {
+        if !fixed && let Some(chosen) = self.opener.spares.take(class) {
+            return Ok(chosen);
         }
-        self.open(class, &locking.prepared(), fixed).await
+        let session = self.open(class, &locking.prepared(), fixed).await?;
+        Chosen::choose(&session).ok_or_else(error::lost_before_use)
     }
 
     async fn open(&self, class: Duration, prepared: &[&str], fixed: bool) -> Result<Arc<LockSession>> {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use lockyard_api::{Clock, Moment};
 use tokio::runtime::Handle;
 
-use crate::session::LockSession;
+use crate::session::{Chosen, LockSession};
 
-/// How long a session that is one too many is kept: many claims at a time mostly come again at once.
-const LINGER: Duration = Duration::from_secs(1);
+/// How long a session that is one too many is kept: many claims at a time mostly come again soon.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// The spare sessions of one client.
 pub(crate) struct Spares {
@@ -37,13 +37,18 @@ impl Spares {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of this class that lives.
-    pub(crate) fn take(&self, class: Duration) -> Option<Arc<LockSession>> {
+    /// One of this class that lives, and that its keeper does not close from here on.
+    pub(crate) fn take(&self, class: Duration) -> Option<Chosen> {
         let mut kept = self.kept();
-        kept.sessions.retain(|(_, session)| !session.is_over() && !session.is_retiring());
-        // The one that was used last: what is too many is left alone, and goes.
-        let at = kept.sessions.iter().rposition(|(_, session)| session.class == class)?;
-        Some(kept.sessions.remove(at).1)
+        kept.sessions.retain(|(_, session)| !session.is_over());
+        loop {
+            // The one that was used last: what is too many is left alone, and goes.
+            let at = kept.sessions.iter().rposition(|(_, session)| session.class == class)?;
+            let chosen = Chosen::choose(&kept.sessions.remove(at).1);
+            if chosen.is_some() {
+                return chosen;
+            }
+        }
     }
 
     /// Keeps one whose claim is over, or that was opened to be a spare.

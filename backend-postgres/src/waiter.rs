@@ -47,7 +47,7 @@ pub(crate) struct Waiter {
     pub(crate) locking: Locking,
     fixed: bool,
     /// Keeps the session from being closed as idle.
-    _busy: Option<Chosen>,
+    _busy: Chosen,
     state: Mutex<State>,
     changed: Notify,
     given_up: Notify,
@@ -63,21 +63,14 @@ struct State {
 
 impl Waiter {
     /// `fixed`: what it wins is never renewed.
-    pub(crate) fn new(
-        wanted: Wanted,
-        session: Arc<LockSession>,
-        locking: Locking,
-        fixed: bool,
-        runtime: &Handle,
-    ) -> Arc<Self> {
+    pub(crate) fn new(wanted: Wanted, chosen: Chosen, locking: Locking, fixed: bool, runtime: &Handle) -> Arc<Self> {
         let state = Mutex::new(State { stage: Stage::Trying, held: None, given_up: false });
-        let _busy = Chosen::choose(&session);
         Arc::new(Self {
             wanted,
-            session,
+            session: Arc::clone(chosen.session()),
             locking,
             fixed,
-            _busy,
+            _busy: chosen,
             state,
             changed: Notify::new(),
             given_up: Notify::new(),
