@@ -1,6 +1,6 @@
 //! `parallel`: many tasks of one client, a name each.
 
-use super::crowd::{Shape, Tally, window};
+use super::crowd::{Shape, Tally, hold_all_at_once, window};
 use super::{Job, Trial};
 use crate::side::Outcome;
 
@@ -12,6 +12,9 @@ pub(super) async fn run(job: &Job, tasks: usize) -> Outcome<Trial> {
     let mut sides = vec![(job.ours.shared(tasks).await?, Tally::new(tasks))];
     if let Some(floor) = &job.floor {
         sides.push((floor.shared(tasks).await?, Tally::new(tasks)));
+    }
+    for (contenders, _) in &mut sides {
+        *contenders = hold_all_at_once(std::mem::take(contenders), &job.name).await?;
     }
     for round in 0..ROUNDS {
         for at in job.order(sides.len(), round) {
