@@ -40,7 +40,7 @@ pub(crate) struct Lease {
     runtime: Handle,
 }
 
-/// A free name that has a row is taken without a call of the function, whose start costs as much as the taking. The row is locked
+/// A free name that has a row is taken without a call of the function, which is not cheap. The row is locked
 /// first, and found by its place: what is drawn and read of the clock is so after the wait for it, and a row that changed in that
 /// time is not found, and left to the function.
 const TAKE: &str = "WITH free AS (UPDATE {schema}.lease l SET token = nextval({draw})::{schema}.token, since = clock_timestamp(), \

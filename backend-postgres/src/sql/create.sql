@@ -24,7 +24,7 @@ BEGIN
 END $lockyard$;
 
 -- A number for a token, for those whose connection has not looked at the sequence: refused when an epoch is due. A domain, since its
--- check costs nothing; a function that looks costs as much as an UPDATE.
+-- check is cheaper than the call of a function that looks.
 DO $lockyard$ BEGIN
     CREATE DOMAIN {schema}.token AS bigint CONSTRAINT lockyard_epoch_goes_on
         CHECK (VALUE >> {epoch_bits} <> 0 AND VALUE & ((1::bigint << {epoch_bits}) - 1) < 1::bigint << ({epoch_bits} - 1));
