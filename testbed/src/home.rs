@@ -22,21 +22,7 @@ use crate::process;
 
 const PREFIX: &str = "lockyard-testbed-";
 
-/// `$1` is the directory, in which a file may name a container. The loop is bounded: a process that sleeps in the kernel dies when it wakes.
-const WATCH: &str = r#"
-trap '' HUP INT QUIT TERM
-read -r _
-tries=0
-while [ $tries -lt 100 ]; do
-    found=$(find /proc -maxdepth 2 -path '/proc/[0-9]*/cwd' -lname "$1/*" 2>/dev/null)
-    [ -n "$found" ] || break
-    for cwd in $found; do pid=${cwd#/proc/}; kill -9 "${pid%/cwd}"; done
-    tries=$((tries + 1))
-    sleep 0.02
-done
-[ ! -s "$1/container" ] || docker rm -f "$(cat "$1/container")"
-rm -rf "$1"
-"#;
+const SCRIPT: &str = include_str!("home.sh");
 
 /// A temporary directory that no death of this process leaves behind, nor any process that works in it.
 #[derive(Debug)]
@@ -67,7 +53,7 @@ impl Home {
 
     /// Removes what the data directory holds, and who works in it.
     pub(crate) fn wipe(&self) -> io::Result<()> {
-        process::kill_members(&self.data());
+        end(self.path());
         fs::remove_dir_all(self.data())?;
         self.make_data()
     }
@@ -85,7 +71,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        process::kill_members(self.dir.path());
+        end(self.path());
         // The directory first: while the watcher lives, a kill of this process cannot leave it behind.
         let _kept = fs::remove_dir_all(self.dir.path());
         let _ended = self.watcher.kill();
@@ -93,16 +79,24 @@ impl Drop for Home {
     }
 }
 
+/// Ends who works below the home `dir`, and gives back what the kernel keeps for them after their end.
+fn end(dir: &Path) {
+    process::kill_members(dir);
+    // Only a Postgres that did not end in order leaves it.
+    if dir.join("data/postmaster.pid").exists() {
+        let _kept = script("release", dir).status();
+    }
+}
+
 fn watch(dir: &Path) -> io::Result<Child> {
-    Command::new("sh")
-        .args(["-c", WATCH, "lockyard-testbed"])
-        .arg(dir)
-        .current_dir("/")
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
+    script("watch", dir).process_group(0).stdin(Stdio::piped()).spawn()
+}
+
+fn script(task: &str, dir: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", SCRIPT, "lockyard-testbed", task]).arg(dir).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 /// Names the process, and the pid namespace in which its number means something: containers may share a temporary directory.
@@ -119,7 +113,7 @@ fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_str().and_then(|name| owner(name, namespace)).is_some_and(|pid| !process::exists(pid)) {
-            process::kill_members(&entry.path());
+            end(&entry.path());
             let _others_do_it_too = fs::remove_dir_all(entry.path());
         }
     }

@@ -243,10 +243,12 @@ async fn tells_why_it_did_not_start(service: Service) -> Done {
     }
 }
 
-/// What a server leaves in the system: its processes and its directory.
+/// What a server leaves in the system: its processes, its directory, its shared memory and what else it maps to write.
 struct Traces {
     pids: Vec<u32>,
     home: PathBuf,
+    segments: Vec<String>,
+    mapped: Vec<PathBuf>,
 }
 
 impl Traces {
@@ -256,14 +258,19 @@ impl Traces {
             .ancestors()
             .find(|dir| dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lockyard-testbed-")));
         let home = home.ok_or(std::io::ErrorKind::NotFound)?.to_owned();
-        Ok(Self { pids: pids().filter(|pid| works_in(*pid, &home)).collect(), home })
+        let pids: Vec<u32> = pids().filter(|pid| works_in(*pid, &home)).collect();
+        let mapped = pids.iter().flat_map(|pid| mapped_by(*pid)).filter(|file| file.exists()).collect();
+        Ok(Self { segments: segments(&pids)?, mapped, pids, home })
     }
 
     fn left(&self) -> Vec<String> {
         let processes = self.pids.iter().filter(|pid| works_in(**pid, &self.home)).map(|pid| format!("process {pid}"));
         let late = pids().filter(|pid| works_in(*pid, &self.home)).map(|pid| format!("late process {pid}"));
         let directory = self.home.exists().then(|| format!("directory {}", self.home.display()));
-        processes.chain(late).chain(directory).collect()
+        let segments = segments(&self.pids).unwrap_or_default().into_iter();
+        let segments = segments.filter(|segment| self.segments.contains(segment)).map(|id| format!("segment {id}"));
+        let mapped = self.mapped.iter().filter(|file| file.exists()).map(|file| format!("file {}", file.display()));
+        processes.chain(late).chain(directory).chain(segments).chain(mapped).collect()
     }
 
     async fn vanish(&self) -> Done {
@@ -280,6 +287,28 @@ fn pids() -> impl Iterator<Item = u32> {
         .flatten()
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The segments of System V memory that one of `pids` made (<https://man7.org/linux/man-pages/man5/proc_sysvipc.5.html>).
+fn segments(pids: &[u32]) -> std::io::Result<Vec<String>> {
+    let table = std::fs::read_to_string("/proc/sysvipc/shm")?;
+    let made = table.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let creator = fields.get(4)?.parse().ok()?;
+        pids.contains(&creator).then(|| fields[1].to_owned())
+    });
+    Ok(made.collect())
+}
+
+/// The files that `pid` shares memory by (<https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html>).
+fn mapped_by(pid: u32) -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let shared = maps.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        fields.nth(1).filter(|rights| rights.starts_with("rw") && rights.ends_with('s'))?;
+        fields.nth(3).map(PathBuf::from)
+    });
+    shared.filter(|file| file.is_absolute() && !file.starts_with("/dev/zero")).collect()
 }
 
 fn works_in(pid: u32, home: &std::path::Path) -> bool {

@@ -70,6 +70,8 @@ impl Launch for Postgres {
             // The path of a socket is limited to 107 bytes, that of a temporary directory is not.
             .args(["-c", "unix_socket_directories="])
             .args(["-c", "client_connection_check_interval=500ms", "-c", "max_connections=400"])
+            // In the data directory, and so gone with it: what lies in /dev/shm outlives a server that is killed.
+            .args(["-c", "dynamic_shared_memory_type=mmap"])
             .args(&site.options.args);
         if site.options.counting {
             command

@@ -47,6 +47,8 @@ impl Launch for Zookeeper {
     fn command(&self, site: &Site) -> Command {
         let mut command = Command::new(&self.java);
         command.args(["-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+        // What it counts for its tools lies outside of the home, and outlives it when it is killed.
+        command.arg("-XX:-UsePerfData");
         if site.options.counting {
             command.arg(COUNTING);
         }
