@@ -218,14 +218,17 @@ async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
+/// In a second.
+const NANOS: u64 = 1_000_000_000;
+
 fn read(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+    seconds.saturating_mul(NANOS).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    time.as_secs().saturating_mul(NANOS).saturating_add(u64::from(time.subsec_nanos()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument;
@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::front::hold::{Account, Hold, Standing};
 use crate::front::release::Undo;
 use crate::front::turn::Turn;
-use crate::front::{Core, Course, Relay, WatchId};
+use crate::front::{Course, Relay, WatchId};
 use crate::front::{release, spans};
 use crate::{Claim, FencingToken, Grant, LockName, LostReason, Operation, Release, Result};
 
@@ -36,11 +36,12 @@ pub struct Guard {
 
 impl Guard {
     /// With an account where anybody wants to know.
-    pub(crate) fn new(turn: Turn, claim: Arc<Claim>, grant: &Grant, account: Option<Arc<Account>>) -> Self {
+    pub(crate) fn new(turn: Turn, grant: &Grant, account: Option<Arc<Account>>) -> Self {
         let core = turn.core();
-        let hold = Arc::new(Hold::new(claim, grant, (core.drift, core.renew_after), account.clone()));
-        listen(&hold, core, account.clone());
-        let watch = core.watchdog.enter(&hold);
+        let mut hold = Hold::new(Arc::clone(turn.claim()), grant, core, account.clone());
+        let due = hold.first_due();
+        let hold = Arc::new(hold);
+        let watch = core.watchdog.enter(&hold, due);
         let course = Course::begin(core.cohort, &core.clock);
         Self { hold, watch, token: grant.token, account, course, turn: Some(turn) }
     }
@@ -48,7 +49,7 @@ impl Guard {
     /// The same hold in the hands of the next.
     pub(crate) fn relayed(turn: Turn, relay: Relay, account: Option<Arc<Account>>) -> Self {
         let Relay { hold, watch, token, course } = relay;
-        listen(&hold, turn.core(), account.clone());
+        hold.listen(turn.core(), account.clone());
         Self { hold, watch, token, account, course: Some(course), turn: Some(turn) }
     }
 
@@ -158,15 +159,14 @@ impl Guard {
         };
         let core = Arc::clone(turn.core());
         let backend = core.events.backend();
-        let claim = Arc::clone(&self.hold.claim);
         let write = core.write(async move {
-            let core = turn.core();
-            let result = core.backend.release(&claim).await;
+            let (core, claim) = (turn.core(), turn.claim());
+            let result = core.backend.release(claim).await;
             match &result {
-                Ok(release) => core.events.released(&claim, *release),
+                Ok(release) => core.events.released(claim, *release),
                 Err(error) => {
                     core.events.error(Operation::Release, Some(&claim.name), error);
-                    release::retry(claim, core, Undo::Hold);
+                    release::retry(Arc::clone(claim), core, Undo::Hold);
                 }
             }
             // The next local waiter goes on when the server has answered.
@@ -195,7 +195,7 @@ impl Guard {
                 Err(back) => turn = back,
             }
         } else {
-            turn.forget_key();
+            turn.forget_place();
         }
         if let Some(watch) = self.watch.take() {
             turn.core().watchdog.leave(watch);
@@ -229,18 +229,12 @@ enum End {
     Over,
 }
 
-/// The locker hears of the loss of the hold while this holder has it.
-fn listen(hold: &Arc<Hold>, core: &Arc<Core>, account: Option<Arc<Account>>) {
-    let listener: Weak<Core> = Arc::downgrade(core);
-    hold.loss().on_loss(listener, hold.held_by(account));
-}
-
 impl Drop for Guard {
     fn drop(&mut self) {
         if let End::Release(turn) = self.end() {
             // After a shutdown nobody answers for background work: the lease ends it.
             if turn.core().check_open().is_ok() {
-                turn.undo(Arc::clone(&self.hold.claim), Undo::Hold);
+                turn.undo(Undo::Hold);
             }
         }
     }

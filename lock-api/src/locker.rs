@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::front::Core;
+use crate::request::Ask;
 use crate::{
     Capabilities, Clock, DistributedLock, Error, ErrorKind, Guard, Holder, LockName, LockRequest, LockerBuilder,
     Operation, Result,
@@ -63,7 +64,7 @@ impl Locker {
     /// # Cancel safety
     /// As [`LockRequest::acquire`].
     pub async fn acquire(&self, name: impl AsRef<str>) -> Result<Guard> {
-        self.lock(name).acquire().await
+        Ask::new(&self.core, name.as_ref()).acquire(&self.core).await
     }
 
     /// Acquires a lock with the default options if it is free. `None` when another holds it.
@@ -74,7 +75,7 @@ impl Locker {
     /// # Cancel safety
     /// As [`LockRequest::try_acquire`].
     pub async fn try_acquire(&self, name: impl AsRef<str>) -> Result<Option<Guard>> {
-        self.lock(name).try_acquire().await
+        Ask::new(&self.core, name.as_ref()).try_acquire(&self.core).await
     }
 
     /// Who holds a name; `None` when nobody does. Never acquires.

@@ -51,9 +51,9 @@ pub(crate) trait LossListener: Send + Sync {
 }
 
 /// Who is told of the loss of which claim, as long as it lives.
-struct Hook {
-    listener: Weak<dyn LossListener>,
-    held: Held,
+pub(crate) struct Hook {
+    pub(crate) listener: Weak<dyn LossListener>,
+    pub(crate) held: Held,
 }
 
 impl Hook {
@@ -65,24 +65,26 @@ impl Hook {
 }
 
 /// The loss of one hold. Shared by the backend that may notice it, the watchdog and the guard.
-#[derive(Clone, Default)]
-pub(crate) struct Loss(Arc<Shared>);
-
 #[derive(Default)]
-struct Shared {
+pub(crate) struct Loss {
     reason: OnceLock<LostReason>,
     notify: Notify,
     hook: Mutex<Option<Hook>>,
 }
 
 impl Loss {
+    /// Of a hold that nobody else knows yet.
+    pub(crate) fn told_by(hook: Hook) -> Self {
+        Self { hook: Mutex::new(Some(hook)), ..Self::default() }
+    }
+
     /// Marks the hold lost; the first reason stays. Tells whether this call was the first.
     pub(crate) fn set(&self, reason: LostReason) -> bool {
-        if self.0.reason.set(reason).is_err() {
+        if self.reason.set(reason).is_err() {
             return false;
         }
-        self.0.notify.notify_waiters();
-        let hook = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.notify.notify_waiters();
+        let hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(hook) = hook {
             hook.tell(reason);
         }
@@ -90,13 +92,12 @@ impl Loss {
     }
 
     pub(crate) fn get(&self) -> Option<LostReason> {
-        self.0.reason.get().copied()
+        self.reason.get().copied()
     }
 
-    /// Tells `listener` once when the hold of the claim is lost, at once when it is already.
-    pub(crate) fn on_loss(&self, listener: Weak<dyn LossListener>, held: Held) {
-        let hook = Hook { listener, held };
-        let mut slot = self.0.hook.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Tells the hook once when the hold is lost, at once when it is already.
+    pub(crate) fn on_loss(&self, hook: Hook) {
+        let mut slot = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
         match self.get() {
             None => *slot = Some(hook),
             Some(reason) => {
@@ -109,12 +110,12 @@ impl Loss {
     /// Forgets the hook: the hold is over and its loss no longer matters to anybody. Tells whether it was in time: otherwise
     /// the listener has been told.
     pub(crate) fn forget_hook(&self) -> bool {
-        self.0.hook.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        self.hook.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
     pub(crate) async fn wait(&self) -> LostReason {
         loop {
-            let notified = self.0.notify.notified();
+            let notified = self.notify.notified();
             if let Some(reason) = self.get() {
                 return reason;
             }

@@ -21,7 +21,7 @@ pub struct Session {
 struct Shared {
     lease: Mutex<Lease>,
     ended: Loss,
-    holds: Mutex<HashMap<u64, Loss>>,
+    holds: Mutex<HashMap<u64, Arc<Loss>>>,
     next: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl Session {
     /// The session is over at the server, or cannot be known to live: every hold of it is lost.
     pub fn end(&self) {
         self.shared.ended.set(LostReason::SessionEnded);
-        let holds: Vec<Loss> = self.holds_mut().drain().map(|(_, loss)| loss).collect();
+        let holds: Vec<Arc<Loss>> = self.holds_mut().drain().map(|(_, loss)| loss).collect();
         for hold in holds {
             hold.set(LostReason::SessionEnded);
         }
@@ -80,8 +80,8 @@ impl Session {
     #[must_use]
     pub fn watch(&self) -> SessionWatch {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let loss = Loss::default();
-        self.holds_mut().insert(id, loss.clone());
+        let loss = Arc::<Loss>::default();
+        self.holds_mut().insert(id, Arc::clone(&loss));
         // Looked at after the insertion: an end in between has either drained it or is seen here.
         if self.is_ended() {
             loss.set(LostReason::SessionEnded);
@@ -93,7 +93,7 @@ impl Session {
         self.shared.lease.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn holds_mut(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Loss>> {
+    fn holds_mut(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Loss>>> {
         self.shared.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,7 +108,7 @@ pub struct SessionWatch {
 struct Entry {
     session: Session,
     id: u64,
-    loss: Loss,
+    loss: Arc<Loss>,
 }
 
 impl Drop for Entry {

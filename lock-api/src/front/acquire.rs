@@ -22,8 +22,8 @@ use crate::{
 const GRACE: Duration = Duration::from_millis(500);
 
 /// One call of acquire or try_acquire.
-pub(crate) struct Acquire {
-    core: Arc<Core>,
+pub(crate) struct Acquire<'a> {
+    core: &'a Arc<Core>,
     /// What is claimed: sent as it is first, later as copies with owners of their own.
     model: Arc<Claim>,
     limit: Option<Moment>,
@@ -36,14 +36,14 @@ pub(crate) struct Acquire {
 
 /// What became of one request.
 enum Step {
-    Granted(Turn, Arc<Claim>, Grant),
-    Queued(Turn, Arc<Claim>),
+    Granted(Turn, Grant),
+    Queued(Turn),
     Busy,
     Failed(Turn, Error),
 }
 
-impl Acquire {
-    pub(crate) fn new(core: Arc<Core>, model: Claim, wait: Option<Duration>) -> Self {
+impl<'a> Acquire<'a> {
+    pub(crate) fn new(core: &'a Arc<Core>, model: Claim, wait: Option<Duration>) -> Self {
         let began = (wait.is_some() || core.events.wants_times()).then(|| core.clock.stopwatch());
         let limit = wait.and_then(|wait| Some(began?.plus(wait)));
         core.events.asked(&model.name);
@@ -101,16 +101,15 @@ impl Acquire {
     }
 
     async fn try_once(&mut self) -> Result<Option<Guard>> {
-        let core = Arc::clone(&self.core);
-        let key = core.local_queue.then(|| Key::of(Arc::clone(&self.model)));
-        if key.as_ref().is_some_and(|key| !core.queue.try_enter(key)) {
+        let core = self.core;
+        if core.local_queue && !core.queue.try_enter(Key::of(Arc::clone(&self.model))) {
             return Ok(None);
         }
-        let mut turn = Turn::new(core, key);
+        let mut turn = self.turn(core.local_queue);
         // A session may have ended since it was last looked at; a new claim opens a new one. Once: a try does not wait.
         for last in [false, true] {
             match self.request(turn).await? {
-                Step::Granted(turn, claim, grant) => return Ok(Some(self.guard(turn, claim, &grant))),
+                Step::Granted(turn, grant) => return Ok(Some(self.guard(turn, &grant))),
                 Step::Busy => return Ok(None),
                 Step::Failed(back, error) if error.kind() == ErrorKind::SessionChanged && !last => turn = back,
                 Step::Failed(_, error) => return Err(error),
@@ -129,15 +128,15 @@ impl Acquire {
                 Err(back) => turn = back,
             }
         }
-        let mut trouble = Trouble::new(&self.core);
+        let mut trouble = Trouble::new(self.core);
         loop {
             match self.request(turn).await? {
-                Step::Granted(turn, claim, grant) => return Ok(self.guard(turn, claim, &grant)),
-                Step::Queued(queued, claim) => {
+                Step::Granted(turn, grant) => return Ok(self.guard(turn, &grant)),
+                Step::Queued(queued) => {
                     trouble.over();
                     // Boxed: what seldom runs should not be carried about by every acquire.
-                    match Box::pin(self.wait(queued, &claim, &mut trouble)).await? {
-                        Ok((turn, grant)) => return Ok(self.guard(turn, claim, &grant)),
+                    match Box::pin(self.wait(queued, &mut trouble)).await? {
+                        Ok((turn, grant)) => return Ok(self.guard(turn, &grant)),
                         Err(back) => turn = back,
                     }
                 }
@@ -152,42 +151,45 @@ impl Acquire {
 
     /// The turn of this process for the name, when it comes.
     async fn enter_queue(&self) -> Result<Turn> {
-        let core = &self.core;
-        let key = core.local_queue.then(|| Key::of(Arc::clone(&self.model)));
-        let Some(place) = key.as_ref().and_then(|key| core.queue.enter(key)) else {
-            return Ok(Turn::new(Arc::clone(core), key));
-        };
+        let core = self.core;
+        if !core.local_queue {
+            return Ok(self.turn(false));
+        }
+        let Some(place) = core.queue.enter(Key::of(Arc::clone(&self.model))) else { return Ok(self.turn(true)) };
         match Box::pin(core.until(self.limit, place)).await {
             Some(Ok(turn)) => Ok(turn),
             // A turn is never dropped without being passed on; if one were, contending anew is right.
-            Some(Err(_)) => Ok(Turn::new(Arc::clone(core), None)),
+            Some(Err(_)) => Ok(self.turn(false)),
             None => Err(self.timeout().not_applied()),
         }
     }
 
+    /// A new turn, in the local queue or apart from it.
+    fn turn(&self, in_queue: bool) -> Turn {
+        let (core, claim) = (Arc::clone(self.core), Arc::clone(&self.model));
+        if in_queue { Turn::of_queue(core, claim) } else { Turn::apart(core, claim) }
+    }
+
     /// Sends the turn's claim, or a new one, and says what came of it.
     async fn request(&mut self, mut turn: Turn) -> Result<Step> {
-        let repeated = turn.claim().is_some();
-        let claim = match turn.claim() {
-            Some(claim) => Arc::clone(claim),
-            None => {
-                let claim = self.new_claim();
-                turn.arm(Arc::clone(&claim));
-                claim
-            }
-        };
+        let repeated = turn.is_armed();
+        match self.attempts {
+            _ if repeated => {}
+            0 => turn.arm(&self.model),
+            // Each claim has an owner that no other ever had.
+            _ => turn.arm(&Arc::new(Claim::clone(&self.model).with_owner(Owner::random()))),
+        }
         self.attempts = self.attempts.saturating_add(1);
-        let sent = Arc::clone(&claim);
         let write = self.core.write(async move {
-            let result = turn.core().backend.try_acquire(&sent).await;
+            let result = turn.core().backend.try_acquire(turn.claim()).await;
             (turn, result)
         });
         let Some((mut turn, result)) = self.core.until(self.limit, write).await else {
             return Err(self.timeout());
         };
         Ok(match result {
-            Ok(Attempt::Granted(grant)) => Step::Granted(turn, claim, grant),
-            Ok(Attempt::Queued) => Step::Queued(turn, claim),
+            Ok(Attempt::Granted(grant)) => Step::Granted(turn, grant),
+            Ok(Attempt::Queued) => Step::Queued(turn),
             Ok(Attempt::Busy) => {
                 turn.disarm();
                 Step::Busy
@@ -204,25 +206,12 @@ impl Acquire {
         })
     }
 
-    /// Each claim has an owner that no other ever had.
-    fn new_claim(&self) -> Arc<Claim> {
-        if self.attempts == 0 {
-            return Arc::clone(&self.model);
-        }
-        Arc::new(Claim::clone(&self.model).with_owner(Owner::random()))
-    }
-
     /// Listens for the grant of a queued claim. The turn comes back when the claim should be sent again.
-    async fn wait(
-        &self,
-        mut turn: Turn,
-        claim: &Arc<Claim>,
-        trouble: &mut Trouble,
-    ) -> Result<Result<(Turn, Grant), Turn>> {
-        match self.core.until(self.limit, self.core.backend.wait(claim)).await {
+    async fn wait(&self, mut turn: Turn, trouble: &mut Trouble) -> Result<Result<(Turn, Grant), Turn>> {
+        match self.core.until(self.limit, self.core.backend.wait(turn.claim())).await {
             None => Err(self.give_up(turn).await),
             Some(Ok(Wake::Retry)) => Ok(Err(turn)),
-            Some(Ok(Wake::Granted(grant))) => self.confirm(turn, claim, grant).await,
+            Some(Ok(Wake::Granted(grant))) => self.confirm(turn, grant).await,
             Some(Err(error)) => {
                 self.forget_past(&mut turn, &error);
                 self.recover(turn, error, trouble).await.map(Err)
@@ -231,7 +220,7 @@ impl Acquire {
     }
 
     /// A grant that has been on its way for long is confirmed before it is reported.
-    async fn confirm(&self, mut turn: Turn, claim: &Arc<Claim>, grant: Grant) -> Result<Result<(Turn, Grant), Turn>> {
+    async fn confirm(&self, mut turn: Turn, grant: Grant) -> Result<Result<(Turn, Grant), Turn>> {
         let (valid_from, ttl) = match &grant.liveness {
             Liveness::Lease { ttl } => (grant.valid_from, *ttl),
             Liveness::Session(watch) => watch.lease(),
@@ -240,9 +229,8 @@ impl Acquire {
         if self.core.clock.now() < valid_from.plus(ttl / 2) {
             return Ok(Ok((turn, grant)));
         }
-        let sent = Arc::clone(claim);
         let write = self.core.write(async move {
-            let result = turn.core().backend.renew(&sent).await;
+            let result = turn.core().backend.renew(turn.claim()).await;
             (turn, result)
         });
         let Some((back, result)) = self.core.until(self.limit, write).await else { return Err(self.timeout()) };
@@ -267,16 +255,14 @@ impl Acquire {
     /// A claim of a session that has ended is of no more use: the next request makes a new one, and the backend is told that
     /// it may forget the old.
     fn forget_past(&self, turn: &mut Turn, error: &Error) {
-        if error.kind() == ErrorKind::SessionChanged
-            && let Some(past) = turn.disarm()
-        {
-            retry(past, &self.core, Undo::Claim);
+        if error.kind() == ErrorKind::SessionChanged && turn.disarm() {
+            retry(Arc::clone(turn.claim()), self.core, Undo::Claim);
         }
     }
 
     /// What to do about an error: wait a little and go on, or tell it.
     async fn recover(&self, turn: Turn, error: Error, trouble: &mut Trouble) -> Result<Turn> {
-        let Some(pause) = trouble.pause(&self.core, &error) else { return Err(error) };
+        let Some(pause) = trouble.pause(self.core, &error) else { return Err(error) };
         self.core.events.error(Operation::Acquire, Some(&self.model.name), &error);
         match self.core.until(self.limit, self.core.clock.sleep(pause)).await {
             Some(()) => Ok(turn),
@@ -288,12 +274,14 @@ impl Acquire {
     async fn give_up(&self, turn: Turn) -> Error {
         // Only a claim that was really taken over is nothing of this caller's any more.
         let Err(mut turn) = turn.bequeath() else { return self.timeout().not_applied() };
-        let Some(claim) = turn.disarm() else { return self.timeout().not_applied() };
-        let core = Arc::clone(&self.core);
+        if !turn.disarm() {
+            return self.timeout().not_applied();
+        }
         let undo = self.core.write(async move {
-            let result = core.backend.release(&claim).await;
+            let (core, claim) = (turn.core(), turn.claim());
+            let result = core.backend.release(claim).await;
             if result.is_err() {
-                retry(claim, &core, Undo::Claim);
+                retry(Arc::clone(claim), core, Undo::Claim);
             }
             drop(turn);
             result.is_ok()
@@ -305,17 +293,18 @@ impl Acquire {
         }
     }
 
-    fn guard(&mut self, mut turn: Turn, claim: Arc<Claim>, grant: &Grant) -> Guard {
+    fn guard(&mut self, mut turn: Turn, grant: &Grant) -> Guard {
         turn.disarm();
-        let account = self.granted(&claim, grant.token);
-        Guard::new(turn, claim, grant, account)
+        let account = self.granted(turn.claim(), grant.token);
+        Guard::new(turn, grant, account)
     }
 
     /// What the holder before handed on. The turn comes back when that is not to be relied on any more.
     fn relayed(&mut self, turn: Turn, relay: Relay) -> Result<Guard, Turn> {
-        if !relay.is_good(&self.core) {
-            // Without the key, which goes on contending behind it.
-            relay.give_back(Turn::new(Arc::clone(&self.core), None));
+        if !relay.is_good(self.core) {
+            // Apart from the queue, whose turn goes on contending behind it.
+            let apart = Turn::apart(Arc::clone(self.core), Arc::clone(&relay.hold.claim));
+            relay.give_back(apart);
             return Err(turn);
         }
         let account = self.granted(&relay.hold.claim, relay.token);
@@ -367,7 +356,7 @@ impl Acquire {
     }
 }
 
-impl Drop for Acquire {
+impl Drop for Acquire<'_> {
     fn drop(&mut self) {
         if !self.ended {
             let waited = self.end("cancelled");

@@ -77,7 +77,7 @@ impl Relay {
         }
         // After a shutdown nobody answers for background work: the lease ends it.
         if core.check_open().is_ok() {
-            turn.undo(Arc::clone(&self.hold.claim), Undo::Hold);
+            turn.undo(Undo::Hold);
         }
     }
 

@@ -11,7 +11,7 @@ use super::cohort::Cohort;
 use super::events::Events;
 use super::hold::Held;
 use super::keeper::Keeper;
-use super::queue::{Key, LocalQueue};
+use super::queue::LocalQueue;
 use super::release::Releases;
 use super::turn::Turn;
 use super::watchdog::Watchdog;
@@ -81,8 +81,7 @@ impl LossListener for Core {
         self.events.lost(held, reason, held.time(&self.clock));
         // Who has lost the name keeps nobody of this process from it, however long the guard stays.
         if self.local_queue {
-            let key = Key::of(Arc::clone(&held.claim));
-            drop(Turn::new(self, Some(key)));
+            drop(Turn::of_queue(self, Arc::clone(&held.claim)));
         }
     }
 }

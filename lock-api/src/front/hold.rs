@@ -1,19 +1,20 @@
 //! A hold: a granted claim with the lease that it rests on.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::lease::Lease;
-use crate::loss::Loss;
 use tracing::{Id, Span};
 
+use super::core::Core;
+use crate::lease::Lease;
+use crate::loss::{Hook, Loss};
 use crate::{Claim, Clock, Drift, Grant, Liveness, LostReason, Moment, Renew, SessionWatch};
 
 /// What keeps a hold alive, as the front end sees it.
 enum Life {
-    Lease(Mutex<Lease>),
+    Lease(Mutex<Lease>, Loss),
     Session(SessionWatch),
-    Process,
+    Process(Loss),
 }
 
 /// Whose hold it is, for those who are told of its end.
@@ -54,7 +55,6 @@ impl Held {
 pub(crate) struct Hold {
     pub(crate) claim: Arc<Claim>,
     life: Life,
-    loss: Loss,
     drift: Drift,
     /// `None`: a third of the lease.
     renew_after: Option<Duration>,
@@ -71,18 +71,23 @@ pub(crate) enum Standing {
 }
 
 impl Hold {
-    pub(crate) fn new(
-        claim: Arc<Claim>,
-        grant: &Grant,
-        (drift, renew_after): (Drift, Option<Duration>),
-        account: Option<Arc<Account>>,
-    ) -> Self {
-        let (life, loss) = match &grant.liveness {
-            Liveness::Lease { ttl } => (Life::Lease(Mutex::new(Lease::new(grant.valid_from, *ttl))), Loss::default()),
-            Liveness::Session(watch) => (Life::Session(watch.clone()), watch.loss().clone()),
-            Liveness::Process => (Life::Process, Loss::default()),
+    /// A hold whose loss the core hears of.
+    pub(crate) fn new(claim: Arc<Claim>, grant: &Grant, core: &Arc<Core>, account: Option<Arc<Account>>) -> Self {
+        let hook = hook(core, Held { claim: Arc::clone(&claim), account: account.clone() });
+        let life = match &grant.liveness {
+            Liveness::Lease { ttl } => Life::Lease(Mutex::new(Lease::new(grant.valid_from, *ttl)), Loss::told_by(hook)),
+            Liveness::Session(watch) => {
+                watch.loss().on_loss(hook);
+                Life::Session(watch.clone())
+            }
+            Liveness::Process => Life::Process(Loss::told_by(hook)),
         };
-        Self { claim, life, loss, drift, renew_after, account }
+        Self { claim, life, drift: core.drift, renew_after: core.renew_after, account }
+    }
+
+    /// The core hears of the loss while this holder has it.
+    pub(crate) fn listen(&self, core: &Arc<Core>, account: Option<Arc<Account>>) {
+        self.loss().on_loss(hook(core, self.held_by(account)));
     }
 
     /// For those who are told what happens to it; its first holder's account.
@@ -95,15 +100,18 @@ impl Hold {
         Held { claim: Arc::clone(&self.claim), account }
     }
 
-    pub(crate) const fn loss(&self) -> &Loss {
-        &self.loss
+    pub(crate) fn loss(&self) -> &Loss {
+        match &self.life {
+            Life::Lease(_, loss) | Life::Process(loss) => loss,
+            Life::Session(watch) => watch.loss(),
+        }
     }
 
     fn lease(&self) -> Option<Lease> {
         match &self.life {
-            Life::Lease(lease) => Some(*lock(lease)),
+            Life::Lease(lease, _) => Some(*lock(lease)),
             Life::Session(watch) => Some(watch.current()),
-            Life::Process => None,
+            Life::Process(_) => None,
         }
     }
 
@@ -119,15 +127,15 @@ impl Hold {
 
     /// Where the hold stands by the clock. Past D it is lost from then on, whoever looks first.
     pub(crate) fn look(&self, now: Moment) -> Standing {
-        if let Some(reason) = self.loss.get() {
+        if let Some(reason) = self.loss().get() {
             return Standing::Lost(reason);
         }
         let Some(lease) = self.lease() else { return Standing::Held };
         let doubtful = now.jump_since(lease.valid_from) > self.drift.margin(lease.ttl);
         if now >= lease.deadline(self.drift) {
             let reason = if doubtful { LostReason::ClockJump } else { LostReason::Expired };
-            self.loss.set(reason);
-            return Standing::Lost(self.loss.get().unwrap_or(reason));
+            self.loss().set(reason);
+            return Standing::Lost(self.loss().get().unwrap_or(reason));
         }
         if doubtful { Standing::Doubtful } else { Standing::Held }
     }
@@ -138,20 +146,22 @@ impl Hold {
     }
 
     /// When the watchdog has to look at a new hold.
-    pub(crate) fn first_due(&self) -> Moment {
-        let Some(lease) = self.lease() else { return Moment::FAR };
+    pub(crate) fn first_due(&mut self) -> Moment {
+        let renewed = self.can_renew();
+        let lease = match &mut self.life {
+            Life::Lease(lease, _) => *lease.get_mut().unwrap_or_else(PoisonError::into_inner),
+            Life::Session(watch) => return watch.current().deadline(self.drift),
+            Life::Process(_) => return Moment::FAR,
+        };
         let deadline = lease.deadline(self.drift);
-        match self.life {
-            Life::Lease(_) if self.claim.renew == Renew::Auto => deadline.min(self.renewal_of(lease)),
-            _ => deadline,
-        }
+        if renewed { deadline.min(self.renewal_of(lease)) } else { deadline }
     }
 
     /// How long before it is due its renewal may come: what is due soon goes together, and wakes client and server once.
     pub(crate) fn earliness(&self) -> Duration {
         const SHARE: u32 = 8;
         match &self.life {
-            Life::Lease(lease) if self.claim.renew == Renew::Auto => {
+            Life::Lease(lease, _) if self.claim.renew == Renew::Auto => {
                 (self.interval_of(*lock(lease)) / SHARE).min(Clock::RECHECK)
             }
             _ => Duration::ZERO,
@@ -161,7 +171,7 @@ impl Hold {
     /// When the watchdog renews next; `None` when renewing is not its business.
     pub(crate) fn renewal_due(&self) -> Option<Moment> {
         match &self.life {
-            Life::Lease(lease) if self.claim.renew == Renew::Auto => {
+            Life::Lease(lease, _) if self.claim.renew == Renew::Auto => {
                 let lease = *lock(lease);
                 Some(self.renewal_of(lease))
             }
@@ -180,7 +190,7 @@ impl Hold {
 
     /// Whether time alone can end it.
     pub(crate) const fn is_watched(&self) -> bool {
-        !matches!(self.life, Life::Process)
+        !matches!(self.life, Life::Process(_))
     }
 
     /// A lease that is not renewed would be shorter for each holder.
@@ -195,13 +205,18 @@ impl Hold {
 
     /// A renewal was confirmed. The lease clock restarts, from `valid_from` and never backwards.
     pub(crate) fn confirm(&self, valid_from: Moment, ttl: Duration) {
-        if let Life::Lease(lease) = &self.life {
+        if let Life::Lease(lease, _) = &self.life {
             let mut lease = lock(lease);
             if valid_from >= lease.valid_from {
                 *lease = Lease::new(valid_from, ttl);
             }
         }
     }
+}
+
+fn hook(core: &Arc<Core>, held: Held) -> Hook {
+    let listener: Weak<Core> = Arc::downgrade(core);
+    Hook { listener, held }
 }
 
 fn lock(lease: &Mutex<Lease>) -> MutexGuard<'_, Lease> {

@@ -23,6 +23,10 @@ impl Key {
         Self(claim)
     }
 
+    pub(crate) const fn claim(&self) -> &Arc<Claim> {
+        &self.0
+    }
+
     fn parts(&self) -> (&LockName, Kind, Duration, Renew) {
         let claim = &self.0;
         (&claim.name, claim.kind, claim.ttl, claim.renew)
@@ -55,8 +59,8 @@ pub(crate) struct LocalQueue {
 
 impl LocalQueue {
     /// Takes the turn if nobody of this process has it.
-    pub(crate) fn try_enter(&self, key: &Key) -> bool {
-        match self.lock().entry(key.clone()) {
+    pub(crate) fn try_enter(&self, key: Key) -> bool {
+        match self.lock().entry(key) {
             Entry::Occupied(_) => false,
             Entry::Vacant(vacant) => {
                 vacant.insert(VecDeque::new());
@@ -66,8 +70,8 @@ impl LocalQueue {
     }
 
     /// Takes the turn, or a place behind the one who has it.
-    pub(crate) fn enter(&self, key: &Key) -> Option<oneshot::Receiver<Turn>> {
-        match self.lock().entry(key.clone()) {
+    pub(crate) fn enter(&self, key: Key) -> Option<oneshot::Receiver<Turn>> {
+        match self.lock().entry(key) {
             Entry::Vacant(vacant) => {
                 vacant.insert(VecDeque::new());
                 None

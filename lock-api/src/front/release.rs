@@ -77,9 +77,10 @@ pub(crate) enum Undo {
     Claim,
 }
 
-/// Releases the claim in the background and repeats it until it is answered; `turn` passes on after the first answer.
-pub(crate) fn spawn(claim: Arc<Claim>, turn: Turn, what: Undo) {
-    let core = Arc::clone(turn.core());
+/// Releases the turn's claim in the background and repeats it until it is answered; the turn, which is not armed any more,
+/// passes on after the first answer.
+pub(crate) fn spawn(turn: Turn, what: Undo) {
+    let (core, claim) = (Arc::clone(turn.core()), Arc::clone(turn.claim()));
     let pending = Pending::new(&core);
     let handle = core.handle.clone();
     let span = spans::release(&claim, core.events.backend()).unwrap_or_else(Span::none);

@@ -15,40 +15,57 @@ use crate::{Claim, IfBusy};
 /// or when a guard has taken over.
 pub(crate) struct Turn {
     core: Arc<Core>,
-    /// `None` without a local queue.
-    key: Option<Key>,
-    claim: Option<Arc<Claim>>,
+    /// The predecessor's, in the hands of one that has waited and not sent its own: they stand at the same key.
+    claim: Key,
+    /// Whether something of the claim may be on the server that nobody else answers for.
+    armed: bool,
+    /// Whether it is this process's only one for its key; never without a local queue.
+    in_queue: bool,
     /// A hold that comes along to the next local holder.
     relay: Option<Box<Relay>>,
 }
 
 impl Turn {
-    pub(crate) const fn new(core: Arc<Core>, key: Option<Key>) -> Self {
-        Self { core, key, claim: None, relay: None }
+    /// The one turn of this process for the key of `claim`.
+    pub(crate) const fn of_queue(core: Arc<Core>, claim: Arc<Claim>) -> Self {
+        Self { core, claim: Key::of(claim), armed: false, in_queue: true, relay: None }
+    }
+
+    /// A turn beside others of this process.
+    pub(crate) const fn apart(core: Arc<Core>, claim: Arc<Claim>) -> Self {
+        Self { core, claim: Key::of(claim), armed: false, in_queue: false, relay: None }
     }
 
     pub(crate) const fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    /// The armed claim, if there is one.
-    pub(crate) const fn claim(&self) -> Option<&Arc<Claim>> {
-        self.claim.as_ref()
+    /// The claim that is armed, or was last.
+    pub(crate) const fn claim(&self) -> &Arc<Claim> {
+        self.claim.claim()
+    }
+
+    pub(crate) const fn is_armed(&self) -> bool {
+        self.armed
     }
 
     /// The place in the local queue was passed on already, when the hold was lost.
-    pub(crate) fn forget_key(&mut self) {
-        self.key = None;
+    pub(crate) const fn forget_place(&mut self) {
+        self.in_queue = false;
     }
 
     /// From here on the claim is undone wherever the turn is dropped.
-    pub(crate) fn arm(&mut self, claim: Arc<Claim>) {
-        self.claim = Some(claim);
+    pub(crate) fn arm(&mut self, claim: &Arc<Claim>) {
+        // A turn that did not wait was made with it.
+        if !Arc::ptr_eq(self.claim(), claim) {
+            self.claim = Key::of(Arc::clone(claim));
+        }
+        self.armed = true;
     }
 
-    /// Nothing of the claim is on the server, or somebody else answers for it now.
-    pub(crate) fn disarm(&mut self) -> Option<Arc<Claim>> {
-        self.claim.take()
+    /// Nothing of the claim is on the server, or somebody else answers for it now. Tells whether it was armed.
+    pub(crate) const fn disarm(&mut self) -> bool {
+        std::mem::replace(&mut self.armed, false)
     }
 
     /// Hands a hold on to the next local waiter. Comes back when nobody waits; the hold is the caller's again then.
@@ -69,13 +86,13 @@ impl Turn {
 
     /// Whether a local waiter would take a hold.
     pub(crate) fn has_next(&self) -> bool {
-        self.key.as_ref().is_some_and(|key| self.core.queue.has_next(key))
+        self.in_queue && self.core.queue.has_next(&self.claim)
     }
 
-    /// Releases a claim in the background; the turn passes on when that was answered.
-    pub(crate) fn undo(mut self, claim: Arc<Claim>, what: Undo) {
-        let turn = Self::new(Arc::clone(&self.core), self.key.take());
-        super::release::spawn(claim, turn, what);
+    /// Releases its claim in the background; the turn passes on when that was answered.
+    pub(crate) fn undo(mut self, what: Undo) {
+        self.disarm();
+        super::release::spawn(self, what);
     }
 
     /// Leaves the claim to the next waiter of this process. The turn comes back when nobody inherits it.
@@ -85,12 +102,14 @@ impl Turn {
 
     /// Gives the turn to the next local waiter. Comes back when nobody waits; its key is free then.
     fn pass_on(self) -> Result<(), Self> {
-        let Some(key) = self.key.clone() else { return Err(self) };
-        let core = Arc::clone(&self.core);
+        if !self.in_queue {
+            return Err(self);
+        }
+        let (core, key) = (Arc::clone(&self.core), self.claim.clone());
         match core.queue.pass(&key, self) {
             None => Ok(()),
             Some(mut back) => {
-                back.key = None;
+                back.in_queue = false;
                 Err(back)
             }
         }
@@ -98,25 +117,25 @@ impl Turn {
 
     /// Whether somebody of this process would inherit the claim if its caller gave up now.
     fn has_heir(&self) -> bool {
-        self.is_inheritable() && self.key.as_ref().is_some_and(|key| self.core.queue.has_next(key))
+        self.is_inheritable() && self.has_next()
     }
 
     /// A place in the server's queue belongs to the process; a claim that leaves nothing behind has none.
     fn is_inheritable(&self) -> bool {
-        self.claim.as_ref().is_some_and(|claim| claim.if_busy == IfBusy::Queue)
+        self.armed && self.claim().if_busy == IfBusy::Queue
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         let inherited = self.has_heir();
-        let (key, claim, relay) = (self.key.take(), self.claim.take(), self.relay.take());
+        let (armed, in_queue, relay) = (self.armed, self.in_queue, self.relay.take());
         // The usual end: nothing to undo, nobody waits.
-        if claim.is_none() && relay.is_none() && key.as_ref().is_none_or(|key| self.core.queue.free(key)) {
+        if !armed && relay.is_none() && (!in_queue || self.core.queue.free(&self.claim)) {
             return;
         }
-        let mut turn = Self { core: Arc::clone(&self.core), key, claim, relay };
-        if turn.claim.is_none() || inherited {
+        let mut turn = Self { core: Arc::clone(&self.core), claim: self.claim.clone(), armed, in_queue, relay };
+        if !turn.armed || inherited {
             match turn.pass_on() {
                 Ok(()) => return,
                 Err(back) => turn = back,
@@ -125,9 +144,9 @@ impl Drop for Turn {
         if let Some(relay) = turn.take_relay() {
             return relay.give_back(turn);
         }
-        // With its key: the turn passes on when the undo was answered, else the process would queue behind itself.
-        if let Some(claim) = turn.claim.take() {
-            super::release::spawn(claim, turn, Undo::Claim);
+        // With its place: the turn passes on when the undo was answered, else the process would queue behind itself.
+        if turn.armed {
+            turn.undo(Undo::Claim);
         }
     }
 }

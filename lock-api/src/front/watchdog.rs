@@ -89,12 +89,11 @@ impl Watchdog {
         core.handle.spawn(watch(Arc::downgrade(core), wake, core.clock.clone(), began));
     }
 
-    /// Takes a hold under watch. `None` when time cannot end it.
-    pub(crate) fn enter(&self, hold: &Arc<Hold>) -> Option<WatchId> {
+    /// Takes a hold under watch that needs something at `due`. `None` when time cannot end it.
+    pub(crate) fn enter(&self, hold: &Arc<Hold>, due: Moment) -> Option<WatchId> {
         if !hold.is_watched() {
             return None;
         }
-        let due = hold.first_due();
         let mut list = self.lock();
         list.serial += 1;
         let serial = list.serial;
