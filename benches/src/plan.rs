@@ -246,7 +246,8 @@ impl Plan {
         let seconds = Duration::from_secs;
         let beside = match scenario {
             Scenario::WaitingCost(_, 1) => seconds(3),
-            Scenario::Contended(_, Clients::Spread(_)) => seconds(1),
+            // So many clients are opened, have two turns each, and are timed for longer where these are slow.
+            Scenario::Contended(64, _) => seconds(4),
             Scenario::WaitingCost(..) | Scenario::Connections(_) | Scenario::HoldCost(..=1000) => seconds(6),
             Scenario::HoldCost(_) => seconds(25),
             Scenario::Takeover(_) | Scenario::Failover => seconds(4),

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use fnv::FnvHasher;
+use smol_str::SmolStr;
 
 use crate::{Error, ErrorKind, Result};
 
@@ -22,7 +23,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Ok::<(), lockyard_api::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LockName(Arc<str>);
+pub struct LockName(SmolStr);
 
 impl LockName {
     /// The longest name, in bytes of UTF-8.
@@ -53,7 +54,8 @@ impl LockName {
                 u32::from(found)
             )));
         }
-        Ok(Self(Arc::from(name)))
+        // Most names are short, and cost no allocation then; clones of a long one share it.
+        Ok(Self(SmolStr::new(name)))
     }
 
     /// Checks a name that comes as bytes, from a command line for one.

@@ -1,6 +1,9 @@
 //! `contended`: many contenders on one name.
 
+use std::time::Duration;
+
 use super::crowd::{Referee, Shape, Tally, window};
+use super::warm::{warm, window_of_rounds};
 use super::{Job, Trial};
 use crate::Clients;
 use crate::side::Outcome;
@@ -20,12 +23,18 @@ pub(super) async fn run(job: &Job, contenders: usize, clients: Clients) -> Outco
     if let (Some(floor), Clients::Own) = (&job.floor, clients) {
         sides.push((floor.own(contenders).await?, Tally::new(contenders)));
     }
+    let mut slowest = Duration::ZERO;
+    for (contenders, _) in &mut sides {
+        let (warmed, round) = warm(std::mem::take(contenders), &job.name, &job.clock).await?;
+        (*contenders, slowest) = (warmed, slowest.max(round));
+    }
+    let during = window_of_rounds(job.slice / 2, slowest);
     for round in 0..ROUNDS {
         for at in job.order(sides.len(), round) {
             let (contenders, tally) = &mut sides[at];
             let shape = Shape::Together(job.name.as_str().into(), Referee::new());
             let working = std::mem::take(contenders);
-            *contenders = window(working, &shape, job.slice / 2, &job.clock, tally).await?;
+            *contenders = window(working, &shape, during, &job.clock, tally).await?;
         }
     }
     let mut samples = Vec::new();

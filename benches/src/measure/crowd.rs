@@ -168,26 +168,8 @@ pub(super) async fn window_of(
     Ok(back.into_iter().map(|(_, contender)| contender).collect())
 }
 
-/// Lets contenders that work apart hold their names all at once: what a side opens for so many is open before it is timed.
-pub(super) async fn hold_all_at_once(mut contenders: Contenders, name: &str) -> Outcome<Contenders> {
-    for takes in [true, false] {
-        let mut tasks = JoinSet::new();
-        for (at, mut contender) in contenders.drain(..).enumerate() {
-            let name = name_apart(name, at);
-            tasks.spawn(async move {
-                let done = if takes { contender.acquire(&name).await } else { contender.release(&name).await };
-                done.map(|()| (at, contender))
-            });
-        }
-        let mut back = tasks.join_all().await.into_iter().collect::<Outcome<Vec<_>>>()?;
-        back.sort_by_key(|(at, _)| *at);
-        contenders.extend(back.into_iter().map(|(_, contender)| contender));
-    }
-    Ok(contenders)
-}
-
 /// The name of one that works apart.
-fn name_apart(name: &str, at: usize) -> String {
+pub(super) fn name_apart(name: &str, at: usize) -> String {
     format!("{name}-{at}")
 }
 

@@ -15,6 +15,7 @@ mod takeover;
 mod turns;
 mod uncontended;
 mod waiting;
+mod warm;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub(crate) use failover::Crash;
 pub(crate) use hold::hold;
 pub use noop::NoopLock;
 pub(crate) use turns::{TurnLog, turns};
+pub(crate) use warm::warm;
 
 use crate::floor::Floor;
 use crate::report::{Connections, HoldCost};

@@ -1,6 +1,7 @@
 //! `parallel`: many tasks of one client, a name each.
 
-use super::crowd::{Shape, Tally, hold_all_at_once, window};
+use super::crowd::{Shape, Tally, window};
+use super::warm::hold_all_at_once;
 use super::{Job, Trial};
 use crate::side::Outcome;
 

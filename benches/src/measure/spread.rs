@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 
 use super::turns::{nanos, sample};
+use super::warm::window_of_rounds;
 use super::{Job, Trial};
 use crate::side::{Outcome, Trouble};
 use crate::worker::{Answer, Order, Worker, unexpected};
@@ -19,15 +20,17 @@ pub(super) async fn contended(job: &Job, contenders: usize, processes: usize) ->
     let each = contenders / processes.max(1);
     let order = |at| Order::Contend { name: job.name.clone(), contenders: each, first: at * each };
     let target = job.target.as_ref().ok_or_else(super::no_target)?;
-    let mut workers = start(job, &target.url, processes, order).await?;
-    let begin = job.clock.now().plus(BARRIER + job.slice / 10);
-    let end = begin.plus(job.slice);
+    let (mut workers, round) = start(job, &target.url, processes, order).await?;
+    let during = window_of_rounds(job.slice, round);
+    let before = during / 10;
+    let begin = job.clock.now().plus(BARRIER + before);
+    let end = begin.plus(during);
     let from = Order::Start {
-        at_nanos: nanos(begin.minus(job.slice / 10)),
-        for_nanos: u64::try_from((job.slice + job.slice / 10).as_nanos()).unwrap_or(u64::MAX),
+        at_nanos: nanos(begin.minus(before)),
+        for_nanos: u64::try_from((during + before).as_nanos()).unwrap_or(u64::MAX),
     };
     try_join_all(workers.iter_mut().map(|worker| worker.tell(&from))).await?;
-    let answers = try_join_all(workers.iter_mut().map(|worker| worker.hear(START + job.slice * 2))).await?;
+    let answers = try_join_all(workers.iter_mut().map(|worker| worker.hear(START + during * 2))).await?;
     let mut turns = Vec::new();
     for answer in answers {
         match answer {
@@ -47,7 +50,8 @@ pub(super) struct Waiting {
 impl Waiting {
     pub(super) async fn start(job: &Job, url: &str, waiters: usize, processes: usize) -> Outcome<Self> {
         let order = |_| Order::Wait { name: job.name.clone(), tasks: waiters / processes.max(1) };
-        Ok(Self { workers: start(job, url, processes, order).await? })
+        let (workers, _) = start(job, url, processes, order).await?;
+        Ok(Self { workers })
     }
 
     /// Ends the waiting; an error when somebody got the name.
@@ -65,8 +69,13 @@ impl Waiting {
     }
 }
 
-/// Starts the processes and waits until each stands where it was told to.
-async fn start(job: &Job, url: &str, processes: usize, order: impl Fn(usize) -> Order) -> Outcome<Vec<Worker>> {
+/// Starts the processes and waits until each stands where it was told to; the longest time that one tells of then.
+async fn start(
+    job: &Job,
+    url: &str,
+    processes: usize,
+    order: impl Fn(usize) -> Order,
+) -> Outcome<(Vec<Worker>, Duration)> {
     let spawn = job.target.as_ref().and_then(|target| target.worker.as_ref()).ok_or_else(super::no_worker)?;
     let mut workers = Vec::with_capacity(processes);
     for at in 0..processes {
@@ -74,6 +83,6 @@ async fn start(job: &Job, url: &str, processes: usize, order: impl Fn(usize) -> 
         worker.tell(&order(at)).await?;
         workers.push(worker);
     }
-    try_join_all(workers.iter_mut().map(|worker| worker.ready(START))).await?;
-    Ok(workers)
+    let times = try_join_all(workers.iter_mut().map(|worker| worker.ready(START))).await?;
+    Ok((workers, times.into_iter().flatten().max().unwrap_or_default()))
 }

@@ -55,10 +55,10 @@ impl Worker {
         }
     }
 
-    /// Waits until it stands where it was told to; how long its hold may outlive it.
+    /// Waits until it stands where it was told to, and returns the time that it tells of then.
     pub(crate) async fn ready(&mut self, limit: Duration) -> Outcome<Option<Duration>> {
         match self.hear(limit).await? {
-            Answer::Ready { bound_millis } => Ok(bound_millis.map(Duration::from_millis)),
+            Answer::Ready { millis } => Ok(millis.map(Duration::from_millis)),
             other => Err(unexpected(&other)),
         }
     }

@@ -26,8 +26,9 @@ pub(crate) enum Order {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// It stands where it was told to; of a hold with what the backend promises: the granted ttl and the slack.
-    Ready { bound_millis: Option<u64> },
+    /// It stands where it was told to. Of a hold with what the backend promises, the granted ttl and the slack; of contenders
+    /// with how long a turn each took.
+    Ready { millis: Option<u64> },
     /// The turns of its contenders.
     Contended { turns: Vec<Turn> },
     /// It waited; `early` when a task got the name.

@@ -75,13 +75,13 @@ async fn obey(connect: &Connect, orders: &mut Orders) -> Outcome<()> {
 
 async fn contend(connect: &Connect, orders: &mut Orders, name: &str, contenders: usize, first: usize) -> Outcome<()> {
     let side = Ours::new(connect);
-    let contenders = side.own(contenders).await?;
-    answer(&Answer::Ready { bound_millis: None });
+    let clock = Clock::system();
+    let (contenders, round) = measure::warm(side.own(contenders).await?, name, &clock).await?;
+    answer(&Answer::Ready { millis: Some(millis(round)) });
     let Order::Start { at_nanos, for_nanos } = orders.next().await? else {
         measure::close(contenders).await;
         return Ok(());
     };
-    let clock = Clock::system();
     let now = clock.now();
     let already = u64::try_from(now.since_boot().as_nanos()).unwrap_or(u64::MAX);
     let begin = now.plus(Duration::from_nanos(at_nanos.saturating_sub(already)));
@@ -93,6 +93,10 @@ async fn contend(connect: &Connect, orders: &mut Orders, name: &str, contenders:
     Ok(())
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 async fn wait(connect: &Connect, orders: &mut Orders, name: &str, tasks: usize) -> Outcome<()> {
     let locker = Locker::over(connect().await?).build()?;
     let mut waiting = JoinSet::new();
@@ -100,7 +104,7 @@ async fn wait(connect: &Connect, orders: &mut Orders, name: &str, tasks: usize) 
         let (locker, name) = (locker.clone(), name.to_owned());
         waiting.spawn(async move { locker.acquire(name).await.map(drop) });
     }
-    answer(&Answer::Ready { bound_millis: None });
+    answer(&Answer::Ready { millis: None });
     orders.next().await?;
     let early = waiting.try_join_next();
     waiting.shutdown().await;
@@ -119,7 +123,7 @@ async fn keep(connect: &Connect, orders: &mut Orders, name: &str, ttl: Duration)
     let guard = locker.acquire(name).await?;
     let promised = locker.capabilities();
     let bound = guard.ttl().unwrap_or_default() + promised.slack;
-    answer(&Answer::Ready { bound_millis: Some(u64::try_from(bound.as_millis()).unwrap_or(u64::MAX)) });
+    answer(&Answer::Ready { millis: Some(millis(bound)) });
     orders.next().await?;
     let _ = tokio::time::timeout(FAREWELL, guard.release()).await;
     let _ = tokio::time::timeout(FAREWELL, locker.shutdown()).await;
