@@ -33,12 +33,11 @@ fn says(error: &Error, kind: ErrorKind, words: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_there() {
-    let (listener, clock) = (TcpListener::bind("127.0.0.1:0").await.expect("binds"), Clock::system());
-    let addr = listener.local_addr().expect("an address");
-    drop(listener);
+    // Of a listener that was dropped, a process that is just being started may still have a copy.
+    let (addr, clock) = ("127.0.0.1:1", Clock::system());
     let began = clock.now();
-    says(&refused(&format!("etcd://{addr}")).await, ErrorKind::Unreachable, &[&addr.to_string(), "running"]);
-    says(&refused(&format!("etcd://{addr},{addr}")).await, ErrorKind::Unreachable, &[&addr.to_string()]);
+    says(&refused(&format!("etcd://{addr}")).await, ErrorKind::Unreachable, &[addr, "running"]);
+    says(&refused(&format!("etcd://{addr},{addr}")).await, ErrorKind::Unreachable, &[addr]);
     assert!(clock.now().since(began) < timing::scaled(Duration::from_secs(2)), "a refusal needs no timeout");
     let error = refused("etcd://no-such-host.invalid").await;
     says(&error, ErrorKind::Unreachable, &["no-such-host.invalid"]);
