@@ -52,12 +52,16 @@ pub(crate) async fn released(lock: &EtcdLock, claim: &Claim) {
     assert_eq!(lock.release(claim).await.expect("an answer"), Release::Released);
 }
 
-/// Waits as the front end does.
+/// Waits as the front end does: what may pass is tried again.
 pub(crate) async fn acquire(lock: &EtcdLock, claim: &Claim) -> Grant {
     loop {
-        match lock.try_acquire(claim).await.expect("an answer") {
-            Attempt::Granted(grant) => return grant,
-            Attempt::Queued => {}
+        match lock.try_acquire(claim).await {
+            Ok(Attempt::Granted(grant)) => return grant,
+            Ok(Attempt::Queued) => {}
+            Err(error) if error.kind().is_transient() => {
+                tokio::task::yield_now().await;
+                continue;
+            }
             other => panic!("{other:?} to a claim that queues"),
         }
         if let Wake::Granted(grant) = lock.wait(claim).await.expect("no error") {

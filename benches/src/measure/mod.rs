@@ -109,12 +109,15 @@ pub(crate) enum Found {
 }
 
 impl Trial {
-    /// What ours and perhaps the floor showed.
+    /// What ours and perhaps the floor showed; an error when one of them had no turn at all, which is no latency of zero.
     pub(crate) fn of(sides: impl IntoIterator<Item = (Sample, Latencies)>) -> Outcome<Self> {
-        let mut sides = sides.into_iter();
-        let (ours, latencies) = sides.next().ok_or_else(nothing_measured)?;
+        let shown = |(sample, latencies): (Sample, Latencies)| {
+            if latencies.count() == 0 { Err(nothing_measured()) } else { Ok((sample, latencies)) }
+        };
+        let mut sides = sides.into_iter().map(shown);
+        let (ours, latencies) = sides.next().ok_or_else(nothing_measured)??;
         let mut trial = Self { recordings: vec![Recording::new("ours", &latencies)], ..Self::alone(ours) };
-        if let Some((floor, latencies)) = sides.next() {
+        if let Some((floor, latencies)) = sides.next().transpose()? {
             trial.recordings.push(Recording::new("floor", &latencies));
             trial.floor = Some(floor);
         }

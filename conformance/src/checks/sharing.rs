@@ -139,6 +139,7 @@ async fn given_up_at_the_release(ctx: &Context) -> Checked {
             Ok(holder.lock(&name).ttl(ttl).acquire().await?)
         })
         .await?;
+        ensure!(guard.is_held(), "a fresh guard is not held");
         let release = async {
             clock.sleep(Duration::from_micros(fastrand::u64(2_000..9_000))).await;
             Checked::Ok(guard.release().await?)

@@ -118,6 +118,7 @@ pub(crate) const TIME: &[Case] = &[
         Lease,
         &[
             "frontend::busy_is_none",
+            "frontend::given_up_at_the_release",
             "frontend::late_clone_spares_the_next",
             "frontend::late_release_spares_the_next",
             "frontend::no_reentry",
