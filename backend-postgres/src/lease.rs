@@ -49,7 +49,7 @@ const TAKE: &str = "WITH free AS (UPDATE {schema}.lease l SET token = nextval({d
             AND k.expires_at <= clock_timestamp() AND $7::text IS NULL FOR NO KEY UPDATE) \
         RETURNING l.token) \
     SELECT 1, token, $4::int8, 0::int8 FROM free UNION ALL \
-    SELECT t.outcome, t.number, t.rest, t.ahead FROM {schema}.take_lease_5($1, $2, $3, $4, $5, $6, $7, $8, $9) t \
+    SELECT t.outcome, t.number, t.rest, t.ahead FROM {schema}.take_lease_6($1, $2, $3, $4, $5, $6, $7, $8, $9) t \
         WHERE NOT EXISTS (SELECT FROM free)";
 /// A hold is given back without a call of the function, unless somebody may wait: whoever queues writes `queued`.
 const GIVE: &str = "UPDATE {schema}.lease l SET expires_at = '-infinity' WHERE l.namespace = $1 AND l.name = $2 \
@@ -88,6 +88,8 @@ impl Sql {
 struct Taken {
     sent: Moment,
     token: Option<FencingToken>,
+    /// Of who holds the name, when the claim was queued.
+    others: Option<FencingToken>,
     rest: Duration,
     ahead: u32,
 }
@@ -151,7 +153,7 @@ impl Lease {
             self.mailbox.forget(claim.owner);
             return Ok(Attempt::Granted(grant(token, taken.sent, claim)));
         }
-        self.mailbox.waits(claim.owner, taken.sent, self.ask_again(claim, &taken));
+        self.mailbox.waits(claim.owner, taken.sent, taken.others, self.ask_again(claim, &taken));
         Ok(Attempt::Queued)
     }
 
@@ -176,14 +178,15 @@ impl Lease {
         let sentence = Sentence { sql: Arc::clone(&self.sql.take), values };
         // Owner-conditional: sent twice, it finds its own hold.
         let Answer { row, sent } = self.lines.run(&sentence, OnBreak::Repeat, "taking a lease").await?;
-        let token = match (column::<i32>(&row, 0)?, column::<Option<i64>>(&row, 1)?) {
-            (1, Some(number)) => Some(FencingToken::from_server(u64::try_from(number).unwrap_or(u64::MAX))?),
+        let number = column::<Option<i64>>(&row, 1)?.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+        let (token, others) = match (column::<i32>(&row, 0)?, number.map(FencingToken::from_server).transpose()?) {
             (1, None) => return Err(Error::new(ErrorKind::Protocol, "the server granted a lease without a number")),
-            _ => None,
+            (1, token) => (token, None),
+            (_, others) => (None, others),
         };
         let rest = column::<Option<i64>>(&row, 2)?.and_then(|rest| u64::try_from(rest).ok()).unwrap_or(0);
         let ahead = u32::try_from(column::<i64>(&row, 3)?).unwrap_or(u32::MAX);
-        Ok(Taken { sent, token, rest: Duration::from_millis(rest), ahead })
+        Ok(Taken { sent, token, others, rest: Duration::from_millis(rest), ahead })
     }
 
     pub(crate) async fn wait(&self, claim: &Claim) -> Result<Wake> {

@@ -32,6 +32,8 @@ struct Slot {
     post: Post,
     /// When the last request was sent whose answer was that the waiter does not hold the name yet.
     sent: Moment,
+    /// Whose hold that answer told of. What arrives later of a smaller token was on its way for longer than its lease.
+    others: Option<FencingToken>,
     arrived: Arc<Notify>,
 }
 
@@ -124,7 +126,7 @@ impl Mailbox {
 
     /// Expects post for `owner`, before the request is sent that lets the server know of it.
     pub(crate) fn expect(&self, owner: Owner, now: Moment) {
-        let slot = || Slot { post: Post::Disturbed, sent: now, arrived: Arc::new(Notify::new()) };
+        let slot = || Slot { post: Post::Disturbed, sent: now, others: None, arrived: Arc::new(Notify::new()) };
         self.slots().entry(owner).or_insert_with(slot);
     }
 
@@ -132,13 +134,15 @@ impl Mailbox {
         self.slots().contains_key(&owner)
     }
 
-    /// The answer to the request of `sent` was that the owner waits. A grant that was faster stays.
-    pub(crate) fn waits(&self, owner: Owner, sent: Moment, ask_again: Moment) {
-        if let Some(slot) = self.slots().get_mut(&owner)
-            && !matches!(slot.post, Post::Granted(_))
-        {
-            slot.sent = sent;
-            slot.post = Post::Waiting { ask_again };
+    /// The answer to the request of `sent` was that the owner waits while somebody holds the name with the token `others`. A
+    /// grant of later that was faster than the answer stays.
+    pub(crate) fn waits(&self, owner: Owner, sent: Moment, others: Option<FencingToken>, ask_again: Moment) {
+        if let Some(slot) = self.slots().get_mut(&owner) {
+            slot.others = slot.others.max(others);
+            if !matches!(slot.post, Post::Granted(token) if Some(token) > slot.others) {
+                slot.sent = sent;
+                slot.post = Post::Waiting { ask_again };
+            }
         }
     }
 
@@ -217,7 +221,9 @@ fn deliver(slots: &Slots, payload: &str) {
     let Some((owner, number)) = payload.split_once(' ') else { return };
     let (Some(owner), Ok(number)) = (Owner::parse(owner), number.parse::<u64>()) else { return };
     let token: std::result::Result<FencingToken, Error> = FencingToken::from_server(number);
-    if let (Some(slot), Ok(token)) = (lock(slots).get_mut(&owner), token) {
+    if let (Some(slot), Ok(token)) = (lock(slots).get_mut(&owner), token)
+        && Some(token) > slot.others
+    {
         slot.post = Post::Granted(token);
         slot.arrived.notify_one();
     }
@@ -234,4 +240,27 @@ fn disturb(slots: &Slots) {
 
 fn lock(slots: &Slots) -> MutexGuard<'_, HashMap<Owner, Slot>> {
     slots.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_what_is_later_than_the_answer_is_a_grant() {
+        let config = PostgresConfig::from_url("postgres://u@127.0.0.1:1/x?lock=lease").expect("a URL");
+        let (mailbox, owner, now) = (Mailbox::new(&config), Owner::random(), Clock::system().now());
+        let token = |number| FencingToken::from_server(number).expect("a number");
+        let granted = || mailbox.granted(owner).map(|(token, _)| token);
+        mailbox.expect(owner, now);
+        deliver(&mailbox.slots, &format!("{owner} 5"));
+        assert_eq!(granted(), Some(token(5)), "nothing is known that speaks against it");
+        mailbox.waits(owner, now, Some(token(7)), now);
+        assert_eq!(granted(), None, "others have had the name since");
+        deliver(&mailbox.slots, &format!("{owner} 6"));
+        assert_eq!(granted(), None, "it was on its way for longer");
+        deliver(&mailbox.slots, &format!("{owner} 8"));
+        mailbox.waits(owner, now, Some(token(7)), now);
+        assert_eq!(granted(), Some(token(8)), "it was faster than the answer");
+    }
 }

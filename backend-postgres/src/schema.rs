@@ -42,7 +42,7 @@ impl Schema {
         let objects = match mode {
             Mode::Advisory => &["begin_epoch_1"][..],
             Mode::Row => &["begin_epoch_1", "row"],
-            Mode::Lease => &["begin_epoch_1", "lease", "waiter", "take_lease_5", "give_lease_3"],
+            Mode::Lease => &["begin_epoch_1", "lease", "waiter", "take_lease_6", "give_lease_3"],
         };
         self.create_unless(control, facts, objects).await
     }

@@ -129,9 +129,10 @@ END $lockyard$;
 -- Takes a name, or a place in its queue (channel is not null), in one round trip. A free name that has a row is usually taken by the
 -- statement that calls this otherwise.
 --
--- outcome: 1 held by the claim, 0 busy or queued. rest: how long the present lease still runs, in milliseconds.
+-- outcome: 1 held by the claim, 0 busy or queued. number: the token; of a claim that is queued, that of who holds the name. rest: how
+-- long the present lease still runs, in milliseconds.
 -- The clock is read, and the token drawn, after the row was waited for: never through EXCLUDED.
-CREATE OR REPLACE FUNCTION {schema}.take_lease_5(
+CREATE OR REPLACE FUNCTION {schema}.take_lease_6(
     a_namespace text, a_name text, a_owner text, a_ttl bigint, a_label text, a_origin text,
     a_channel text, a_listener_pid integer, a_listener_started bigint,
     OUT outcome integer, OUT number bigint, OUT rest bigint, OUT ahead bigint
@@ -204,7 +205,7 @@ BEGIN
         -- The row is new: it is ours now, without a number yet.
     END LOOP;
     -- The row is locked from here to the end, held by another.
-    SELECT extract(epoch FROM l.expires_at - clock_timestamp()) * 1000 INTO rest FROM {schema}.lease l
+    SELECT extract(epoch FROM l.expires_at - clock_timestamp()) * 1000, l.token INTO rest, number FROM {schema}.lease l
         WHERE l.namespace = a_namespace AND l.name = a_name;
     IF NOT queues THEN
         RETURN;
