@@ -92,7 +92,6 @@ impl Plan {
     pub const fn new(suite: Suite, seed: u64) -> Self {
         let slice = match suite {
             Suite::Quick => Duration::from_millis(180),
-            // Everything in half an hour on two processors.
             Suite::Standard => Duration::from_millis(350),
             Suite::Full => Duration::from_millis(600),
         };
