@@ -18,6 +18,8 @@ pub struct MemoryLink {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) silent: bool,
+    /// Whether messages are kept.
+    pub(crate) keeps_pushes: bool,
     /// How often the connection was closed.
     pub(crate) cuts: u64,
 }
@@ -53,7 +55,12 @@ impl MemoryLink {
         }
         (inner.silent, inner.refuse_then, inner.refusing) = (false, false, false);
         drop(inner);
-        self.state.send_modify(|state| state.silent = false);
+        self.state.send_modify(|state| (state.silent, state.keeps_pushes) = (false, false));
+    }
+
+    /// No message of the server arrives until [`MemoryLink::heal`]; requests and their replies do.
+    pub fn keep_pushes(&self) {
+        self.state.send_modify(|state| state.keeps_pushes = true);
     }
 
     /// Closes the connection once: what was on its way is lost.

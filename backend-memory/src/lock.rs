@@ -244,8 +244,8 @@ impl DistributedLock for MemoryLock {
             if state.cuts != cuts {
                 return Ok(Wake::Retry);
             }
-            // On a silent link no message comes; the timer below is the client's own.
-            let (notify, until) = match (state.silent, client.look(claim)) {
+            // On such a link no message comes; the timer below is the client's own.
+            let (notify, until) = match (state.silent || state.keeps_pushes, client.look(claim)) {
                 (true, _) => (Arc::default(), recheck),
                 (false, Place::Held(held)) => return client.told(claim.owner, &held).map(Wake::Granted),
                 (false, Place::Ask) => return Ok(Wake::Retry),

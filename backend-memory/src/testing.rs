@@ -173,4 +173,9 @@ impl Link for MemoryLink {
         Self::swallow_reply_and_refuse(self);
         Fault::Done
     }
+
+    async fn keep_pushes(&self) -> Fault {
+        Self::keep_pushes(self);
+        Fault::Done
+    }
 }

@@ -232,7 +232,7 @@ impl Harness for PostgresHarness {
             return Ok(Client::new(lock).with_own(name));
         }
         let (lock, name, proxy) = self.client_through_proxy(self.config()).await?;
-        Ok(Client::new(lock).with_own(name).with_link(Arc::new(ProxyLink::new(proxy))))
+        Ok(Client::new(lock).with_own(name).with_link(Arc::new(ProxyLink::new(proxy).with_pushes_after(b"LISTEN "))))
     }
 
     async fn connect_in(&self, namespace: &str) -> Result<Option<Client>> {

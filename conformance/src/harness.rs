@@ -89,6 +89,10 @@ pub trait Link: fmt::Debug + Send + Sync {
     async fn delay(&self, _time: Duration) -> Fault {
         Fault::not_offered("the harness's links have no delay")
     }
+    /// What the server sends by itself is kept until [`Link::heal`]; requests and their replies pass.
+    async fn keep_pushes(&self) -> Fault {
+        Fault::not_offered("the harness's links do not tell replies from what the server sends by itself")
+    }
 }
 
 /// What became of a fault that the suite asked for.

@@ -20,6 +20,7 @@
 mod clock;
 #[cfg(feature = "container")]
 mod container;
+mod controls;
 mod ensemble;
 mod error;
 mod faults;

@@ -10,8 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::controls::{Controls, Way};
 use crate::ports::Port;
-use crate::pump::{self, Controls, Way};
+use crate::pump;
 use crate::timing::pace;
 
 /// What the proxy does with what it is sent.
@@ -22,6 +23,8 @@ pub enum Mode {
     Pass,
     /// Everything is kept, the ends of connections included, and passed on in order when the mode changes: a network that stalls.
     Hold,
+    /// What the server sends on marked connections ([`Proxy::mark`]) is kept, and passed on when the mode changes.
+    HoldMarked,
     /// What clients send never arrives, neither bytes nor the end of a connection; answers do.
     DropRequests,
     /// What the server sends never arrives; requests do.
@@ -85,6 +88,11 @@ impl Proxy {
     #[must_use]
     pub fn mode(&self) -> Mode {
         *self.controls.mode.borrow()
+    }
+
+    /// Marks each connection on which a client sends these bytes in one piece, from now on.
+    pub fn mark(&self, bytes: &'static [u8]) {
+        self.controls.plan().mark = Some(bytes);
     }
 
     /// Cuts all connections at once, with a reset on both sides.

@@ -5,9 +5,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,103 +15,9 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::Mode;
+use crate::controls::{Controls, Cut, Open, Way};
 
 const CHUNK: usize = 64 << 10;
-
-/// The direction of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    Requests,
-    Replies,
-}
-
-/// What the owner of a proxy sets and its connections obey.
-#[derive(Debug)]
-pub(crate) struct Controls {
-    pub(crate) mode: watch::Sender<Mode>,
-    /// Counts the calls of reset: a connection ends when it sees the number change.
-    pub(crate) resets: watch::Sender<u64>,
-    plan: Mutex<Plan>,
-    open: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) cut_after: Option<usize>,
-    pub(crate) swallow: usize,
-    pub(crate) delays: [Duration; 2],
-}
-
-impl Default for Controls {
-    fn default() -> Self {
-        let (mode, resets) = (watch::Sender::new(Mode::Pass), watch::Sender::new(0));
-        Self { mode, resets, plan: Mutex::default(), open: AtomicUsize::new(0) }
-    }
-}
-
-impl Controls {
-    pub(crate) fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn open(&self) -> usize {
-        self.open.load(Ordering::SeqCst)
-    }
-
-    /// Waits while all is held, then tells whether what goes this `way` passes.
-    async fn passes(&self, way: Way) -> bool {
-        let mut mode = self.mode.subscribe();
-        let settled = mode.wait_for(|mode| *mode != Mode::Hold).await.map(|mode| *mode);
-        !matches!((settled, way), (Ok(Mode::DropRequests), Way::Requests) | (Ok(Mode::DropReplies), Way::Replies))
-    }
-
-    /// Waits until both ways are free: before that, neither side learns that the other one is gone.
-    async fn healed(&self) {
-        let mut mode = self.mode.subscribe();
-        let _sender_is_ours = mode.wait_for(|mode| matches!(mode, Mode::Pass | Mode::Refuse)).await;
-    }
-
-    /// How much of a chunk of requests passes; the rest is cut off, and the plan is done.
-    fn admit(&self, length: usize) -> usize {
-        let mut plan = self.plan();
-        match plan.cut_after {
-            Some(left) if left < length => {
-                plan.cut_after = None;
-                left
-            }
-            left => {
-                plan.cut_after = left.map(|left| left - length);
-                length
-            }
-        }
-    }
-
-    /// Whether a chunk of replies is to be swallowed; the last one is, and the connection is cut.
-    fn swallow(&self) -> Result<bool, Cut> {
-        let mut plan = self.plan();
-        match plan.swallow {
-            0 => Ok(false),
-            left => {
-                plan.swallow = left - 1;
-                if left == 1 { Err(Cut) } else { Ok(true) }
-            }
-        }
-    }
-}
-
-/// A connection ends with a reset on both sides.
-#[derive(Debug)]
-struct Cut;
-
-/// Counts a connection for as long as it lives, however it ends.
-struct Open(Arc<Controls>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 /// The life of a connection, counted and resettable from the call on, not from the first poll.
 pub(crate) fn connect(
@@ -121,11 +26,10 @@ pub(crate) fn connect(
     controls: Arc<Controls>,
 ) -> impl Future<Output = ()> + Send {
     let resets = controls.resets.subscribe();
-    controls.open.fetch_add(1, Ordering::SeqCst);
-    let open = Open(controls);
+    let open = Open::new(controls);
     async move {
         // An error of a socket here means that its peer has just gone.
-        let _gone = run(client, upstream, &open.0, resets).await;
+        let _gone = run(client, upstream, &open, resets).await;
     }
 }
 
@@ -146,8 +50,9 @@ async fn run(
     let ended = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
-        let requests = Pump { way: Way::Requests, controls }.run(from_client, to_server);
-        let replies = Pump { way: Way::Replies, controls }.run(from_server, to_client);
+        let marked = AtomicBool::new(false);
+        let requests = Pump { way: Way::Requests, controls, marked: &marked }.run(from_client, to_server);
+        let replies = Pump { way: Way::Replies, controls, marked: &marked }.run(from_server, to_client);
         // Nothing passes once a reset was asked for: it is looked at first.
         tokio::select! {
             biased;
@@ -177,6 +82,8 @@ enum Content {
 struct Pump<'a> {
     way: Way,
     controls: &'a Controls,
+    /// Whether the connection is.
+    marked: &'a AtomicBool,
 }
 
 impl Pump<'_> {
@@ -199,6 +106,11 @@ impl Pump<'_> {
                 Ok(length) => Content::Bytes(buffer[..length].to_vec()),
                 Err(_) => Content::Broken,
             };
+            if let (Content::Bytes(bytes), Way::Requests) = (&content, self.way)
+                && self.controls.marks(bytes)
+            {
+                self.marked.store(true, Ordering::SeqCst);
+            }
             let ended = !matches!(content, Content::Bytes(_));
             let due = Instant::now() + self.controls.plan().delays[self.way as usize];
             if queue.send(Chunk { due, content }).is_err() || ended {
@@ -211,7 +123,7 @@ impl Pump<'_> {
         let mut has_hole = false;
         while let Some(chunk) = chunks.recv().await {
             sleep_until(chunk.due).await;
-            if !self.controls.passes(self.way).await {
+            if !self.controls.passes(self.way, self.marked).await {
                 has_hole = true;
                 continue;
             }

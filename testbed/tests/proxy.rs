@@ -118,6 +118,20 @@ async fn hold_keeps_bytes_in_order_and_delivers_them() {
 }
 
 #[tokio::test]
+async fn what_is_sent_on_marked_connections_is_kept() {
+    let (_echo, proxy, mut plain) = connected().await;
+    proxy.mark(b"LISTEN ");
+    let mut marked = TcpStream::connect(proxy.addr()).await.unwrap();
+    assert_eq!(exchange(&mut marked, b"; LISTEN x").await.unwrap(), b"; LISTEN x");
+    proxy.set(Mode::HoldMarked).await;
+    marked.write_all(b"late").await.unwrap();
+    assert!(hears_nothing(&mut marked).await);
+    assert_eq!(exchange(&mut plain, b"soon").await.unwrap(), b"soon");
+    proxy.set(Mode::Pass).await;
+    assert_eq!(hear(&mut marked).await.unwrap(), b"late");
+}
+
+#[tokio::test]
 async fn dropped_requests_never_arrive_and_cost_the_connection() {
     let (mut echo, proxy, mut client) = connected().await;
     proxy.set(Mode::DropRequests).await;

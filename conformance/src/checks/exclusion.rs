@@ -9,12 +9,12 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::checks;
-use crate::steps::{acquire, busy, granted, queued, within};
+use crate::steps::{acquire, busy, dropped_wait, granted, queued, within};
 use crate::stop::ensure;
 use crate::timing::scaled;
 use crate::{Checked, Client, Context, Stop};
 
-checks! { 1 exclusion: one_holder, many_contend, first_use v2 alone }
+checks! { 1 exclusion: one_holder, many_contend, first_use v2 alone, late_push_is_no_grant v2 }
 
 async fn one_holder(ctx: &Context) -> Checked {
     let (a, b) = ctx.two().await?;
@@ -109,4 +109,37 @@ async fn race(ctx: &Context, clients: &[Client], name: &LockName) -> Checked<Opt
         token = its;
     }
     Ok(token)
+}
+
+/// The message of a grant is on its way for longer than the grant lasts, and its waiter has been told since to wait.
+async fn late_push_is_no_grant(ctx: &Context) -> Checked {
+    ctx.needs_leases()?;
+    let (a, b, c) = ctx.three().await?;
+    let link = b.needs_link()?;
+    let name = ctx.name();
+    let (first, waiting, next) = (ctx.claim(&name), ctx.short(&name).queueing(), ctx.claim(&name));
+    granted(a.lock.try_acquire(&first).await?)?;
+    queued(b.lock.try_acquire(&waiting).await?)?;
+    link.keep_pushes().await.made()?;
+    let told_late = async {
+        a.lock.release(&first).await?;
+        // The name is the waiter's, who does not know it, and goes on when that lease ends.
+        let hold = acquire(&*c.lock, &next, ctx.takeover(waiting.ttl)).await?;
+        queued(b.lock.try_acquire(&waiting).await?)?;
+        Checked::Ok(hold)
+    }
+    .await;
+    link.heal().await;
+    let hold = told_late?;
+    dropped_wait(&*b.lock, &waiting).await?;
+    c.lock.release(&next).await?;
+    // By now what was late has arrived, and comes before what tells of this hand-over.
+    let grant = acquire(&*b.lock, &waiting, ctx.wake(&waiting)).await?;
+    ensure!(
+        grant.token.is_none() || grant.token > hold.token,
+        "{:?} was granted after {:?}: the grant of before the hold in between",
+        grant.token,
+        hold.token
+    );
+    Ok(())
 }

@@ -67,6 +67,7 @@ pub(crate) const TOKENS_AND_NAMES: &[Case] = &[
         Lease,
         &[
             "exclusion::first_use",
+            "exclusion::late_push_is_no_grant",
             "frontend::handed_on_tokens_rise",
             "frontend::late_clone_spares_the_next",
             "frontend::tokens_rise",
@@ -89,6 +90,7 @@ pub(crate) const TIME: &[Case] = &[
         Fifo,
         Lease,
         &[
+            "exclusion::late_push_is_no_grant",
             "frontend::late_clone_spares_the_next",
             "frontend::late_release_spares_the_next",
             "hung::holder_loses",
@@ -195,8 +197,14 @@ pub(crate) const WAITING: &[Case] = &[
     (Fault::NewcomerBarges, Fifo, Lease, &["fifo::newcomer_does_not_overtake"]),
     (Fault::GrantOnlyByMessage, Fifo, Lease, &["repeat::queued_finds_grant"]),
     (Fault::WaiterHoldsUpHolder, Fifo, Lease, &["wait::holder_can_work"]),
+    (Fault::LatePushIsBelieved, Fifo, Lease, &["exclusion::late_push_is_no_grant"]),
     (Fault::ReleasedWaitIsGranted, Fifo, Lease, &["wait::released_wait_is_no_grant"]),
-    (Fault::TwoWoken, Unordered, Lease, &["exclusion::many_contend", "frontend::excludes_without_local_queue"]),
+    (
+        Fault::TwoWoken,
+        Unordered,
+        Lease,
+        &["exclusion::late_push_is_no_grant", "exclusion::many_contend", "frontend::excludes_without_local_queue"],
+    ),
 ];
 
 pub(crate) const ANSWERS_AND_SESSIONS: &[Case] = &[

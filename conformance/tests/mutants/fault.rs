@@ -73,6 +73,7 @@ pub(crate) enum Fault {
     ReleasedWaitIsGranted,
     FirstUseRaces,
     ClockOfTheClient,
+    LatePushIsBelieved,
 }
 
 impl Fault {

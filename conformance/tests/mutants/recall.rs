@@ -39,6 +39,8 @@ struct Inner {
     first: HashMap<LockName, Moment>,
     held: HashMap<LockName, Owner>,
     granted_at: HashMap<Owner, Moment>,
+    /// Who was sent a message of its grant, and has not heard of it.
+    sent: HashSet<Owner>,
 }
 
 impl Memories {
@@ -95,7 +97,7 @@ impl Recall {
     /// The grant as the wrong backend tells it.
     fn told(&self, claim: &Claim, mut grant: Grant) -> Grant {
         if self.fault == Fault::LeaseCountsFromLongAgo {
-            grant.valid_from = grant.valid_from.minus(Duration::from_secs(3600));
+            grant.valid_from = grant.valid_from.minus(claim.ttl * 2);
         }
         let mut own = lock(&self.own);
         if self.fault == Fault::HoldOfThePastIsTold
@@ -107,6 +109,7 @@ impl Recall {
         drop(own);
         let mut memories = self.memories();
         memories.heard.insert(claim.owner);
+        memories.sent.remove(&claim.owner);
         memories.refused.remove(&claim.name);
         memories.held.insert(claim.name.clone(), claim.owner);
         memories.first.entry(claim.name.clone()).or_insert_with(now);
@@ -256,6 +259,9 @@ impl DistributedLock for Recall {
         self.memories().waiting.insert(claim.owner, claim.name.clone());
         let _waiting = Waiting(&self.memories, claim.owner);
         let mut wake = match self.fault {
+            Fault::LatePushIsBelieved if self.memories().sent.contains(&claim.owner) => {
+                Wake::Granted(Grant::new(None, now(), Liveness::Lease { ttl: claim.ttl }))
+            }
             Fault::ReleasedWaitIsGranted | Fault::TwoWoken => self.wait_for_another(claim).await?,
             _ => self.inner.wait(claim).await?,
         };
@@ -299,7 +305,12 @@ impl DistributedLock for Recall {
         if release == Release::Released {
             lock(&self.freed).insert(claim.name.clone());
         }
+        let next = match self.fault {
+            Fault::LatePushIsBelieved => self.holder(&claim.name).await?.and_then(|holder| holder.owner),
+            _ => None,
+        };
         let mut memories = self.memories();
+        memories.sent.extend(next);
         memories.held.retain(|_, owner| *owner != claim.owner);
         memories.released.insert(claim.owner);
         Ok(if is_absent { Release::Released } else { release })
