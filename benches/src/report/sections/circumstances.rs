@@ -24,7 +24,8 @@ pub(super) fn method(report: &Report) -> Section {
     );
     section.text.push(
         "uncontended, handoff, open_loop: the ratio is of the median latency, and less is better. parallel, contended: the ratio is of the \
-         throughput, and more is better. A hand-over is an acquisition whose holder is not the one before. Fairness is Jain's index. \
+         throughput, and more is better. All contenders of a side have had their turns before it is timed: the opening of their sessions and \
+         listeners is not in these figures. A hand-over is an acquisition whose holder is not the one before. Fairness is Jain's index. \
          Times of open_loop count from when a cycle was due, so a stall counts for all that were due meanwhile."
             .to_owned(),
     );
