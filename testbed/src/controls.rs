@@ -1,4 +1,4 @@
-//! What the owner of a proxy sets, and its connections obey.
+//! The state that a proxy shares with its connections.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

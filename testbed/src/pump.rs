@@ -82,7 +82,7 @@ enum Content {
 struct Pump<'a> {
     way: Way,
     controls: &'a Controls,
-    /// Whether the connection is.
+    /// Set by the pump of requests, once the client has sent what marks a connection.
     marked: &'a AtomicBool,
 }
 

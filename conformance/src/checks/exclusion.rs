@@ -133,7 +133,7 @@ async fn late_push_is_no_grant(ctx: &Context) -> Checked {
     let hold = told_late?;
     dropped_wait(&*b.lock, &waiting).await?;
     c.lock.release(&next).await?;
-    // By now what was late has arrived, and comes before what tells of this hand-over.
+    // What was late may arrive only now, before what tells of this hand-over: its token gives it away.
     let grant = acquire(&*b.lock, &waiting, ctx.wake(&waiting)).await?;
     ensure!(
         grant.token.is_none() || grant.token > hold.token,
