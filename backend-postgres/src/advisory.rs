@@ -22,7 +22,7 @@ use crate::key::Key;
 use crate::locking::Locking;
 use crate::opener::Opener;
 use crate::own::Own;
-use crate::registry::{Entry, Held, Place, Registry, Wanted};
+use crate::registry::{Held, Place, Registry, Wanted};
 use crate::schema::Schema;
 use crate::session::{Line, LockSession};
 use crate::statements::Advisory as Sql;
@@ -94,46 +94,45 @@ impl Advisory {
 
     pub(crate) async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let key = self.key(&claim.name);
-        if let Some(answer) = self.repeated(key, claim).await? {
+        let place = self.registry.book().look(key, claim.owner);
+        // Boxed, all but the try: what seldom runs should not be carried about by every acquire.
+        let repeated = match &place {
+            Place::Own(session) => Box::pin(self.repeat_shared(key, claim.owner, session)).await?,
+            Place::Outlived => return Err(error::session_changed()),
+            Place::Taken | Place::Free => match self.own.find(claim.owner) {
+                Some(waiter) => Box::pin(self.own.repeat(&waiter)).await?,
+                None => None,
+            },
+        };
+        if let Some(answer) = repeated {
             return Ok(answer);
         }
-        let locking = || Locking::Advisory(Arc::clone(&self.sql), key);
-        if claim.renew == Renew::Never {
-            return self.own.start(claim, locking(), false).await;
+        if claim.renew == Renew::Never || self.own.is_crowded(claim) {
+            return Box::pin(self.start(key, claim)).await;
         }
-        if self.own.is_crowded(claim) {
-            return self.own.start(claim, locking(), false).await;
-        }
-        match self.try_shared(key, claim).await? {
+        let tried = if matches!(place, Place::Taken) { Tried::Busy } else { self.try_shared(key, claim).await? };
+        match tried {
             Tried::Granted(grant) => Ok(Attempt::Granted(grant)),
             Tried::Busy if claim.if_busy == IfBusy::Leave => Ok(Attempt::Busy),
             Tried::Busy => {
                 self.own.found_held(claim);
-                self.own.start(claim, locking(), false).await
+                Box::pin(self.start(key, claim)).await
             }
         }
     }
 
-    /// The answer to a claim that has asked before. `None` when it has nothing, or not any more.
-    async fn repeated(&self, key: Key, claim: &Claim) -> Result<Option<Attempt>> {
-        let place = self.registry.book().find(key, claim.owner);
-        match place {
-            Some(Place::Shared(entry)) => self.repeat_shared(key, entry).await,
-            Some(Place::Outlived) => Err(error::session_changed()),
-            None => match self.own.find(claim.owner) {
-                Some(waiter) => self.own.repeat(&waiter).await,
-                None => Ok(None),
-            },
-        }
+    /// On a session that the claim has for itself.
+    async fn start(&self, key: Key, claim: &Claim) -> Result<Attempt> {
+        self.own.start(claim, Locking::Advisory(Arc::clone(&self.sql), key), false).await
     }
 
-    async fn repeat_shared(&self, key: Key, entry: Entry) -> Result<Option<Attempt>> {
+    /// The answer to a claim that has asked before. `None` when it has nothing any more.
+    async fn repeat_shared(&self, key: Key, owner: Owner, session: &Arc<LockSession>) -> Result<Option<Attempt>> {
         // Waits for a try that is still under way.
-        let Some(line) = self.line(&entry.session).await? else { return Err(error::session_changed()) };
+        let Some(line) = self.line(session).await? else { return Err(error::session_changed()) };
         drop(line);
-        let Some(Place::Shared(entry)) = self.registry.book().find(key, entry.owner) else { return Ok(None) };
-        let Some(held) = entry.held else { return Ok(None) };
-        match self.confirmed(&entry.session, key).await? {
+        let Some(held) = self.registry.book().held(key, owner) else { return Ok(None) };
+        match self.confirmed(session, key).await? {
             Renewal::Renewed { .. } => Ok(Some(Attempt::Granted(held.grant()))),
             _ => Err(error::session_changed()),
         }
@@ -151,9 +150,6 @@ impl Advisory {
         // A session may end between being chosen and being used; another one is opened then.
         const MOVES: usize = 3;
         for _ in 0..MOVES {
-            if self.registry.book().is_taken(key) {
-                return Ok(Tried::Busy);
-            }
             let chosen = self.fleet.choose(class_of(claim.ttl)).await?;
             let Some(line) = self.line(chosen.session()).await.map_err(Error::not_applied)? else { continue };
             if !self.registry.book().begin(key, claim.owner, chosen.session()) {
@@ -171,11 +167,11 @@ impl Advisory {
 
     pub(crate) async fn renew(&self, claim: &Claim) -> Result<Renewal> {
         let key = self.key(&claim.name);
-        let place = self.registry.book().find(key, claim.owner);
+        let place = self.registry.book().look(key, claim.owner);
         match place {
-            Some(Place::Shared(entry)) => self.confirmed(&entry.session, key).await,
-            Some(Place::Outlived) => Ok(Renewal::Lost),
-            None => match self.own.find(claim.owner) {
+            Place::Own(session) => self.confirmed(&session, key).await,
+            Place::Outlived => Ok(Renewal::Lost),
+            Place::Taken | Place::Free => match self.own.find(claim.owner) {
                 Some(waiter) => self.own.renew(&waiter).await,
                 None => Ok(Renewal::Lost),
             },
@@ -184,15 +180,15 @@ impl Advisory {
 
     pub(crate) async fn release(&self, claim: &Claim) -> Result<Release> {
         let key = self.key(&claim.name);
-        let place = self.registry.book().find(key, claim.owner);
+        let place = self.registry.book().look(key, claim.owner);
         match place {
-            Some(Place::Shared(entry)) => self.unlock(&entry.session, key, claim.owner).await,
-            Some(Place::Outlived) => {
+            Place::Own(session) => self.unlock(&session, key, claim.owner).await,
+            Place::Outlived => {
                 self.registry.book().forget(key, claim.owner);
                 Ok(Release::NotHeld)
             }
-            None => match self.own.find(claim.owner) {
-                Some(waiter) => self.own.release(&waiter).await,
+            Place::Taken | Place::Free => match self.own.find(claim.owner) {
+                Some(waiter) => Box::pin(self.own.release(&waiter)).await,
                 None => Ok(Release::NotHeld),
             },
         }
@@ -201,7 +197,7 @@ impl Advisory {
     async fn unlock(&self, session: &Arc<LockSession>, key: Key, owner: Owner) -> Result<Release> {
         let line = self.line(session).await?;
         let Some(line) = line.filter(|_| session.has(key)) else {
-            self.control.surely_over(session).await?;
+            Box::pin(self.control.surely_over(session)).await?;
             self.registry.book().forget(key, owner);
             return Ok(Release::NotHeld);
         };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockyard_api::{LockName, Moment};
+use lockyard_api::{Clock, LockName, Moment};
 
 /// When which name was last found held.
 #[derive(Debug, Default)]
@@ -29,36 +29,30 @@ impl Crowd {
         }
     }
 
-    pub(crate) fn is_at(&self, name: &LockName, now: Moment) -> bool {
+    pub(crate) fn is_at(&self, name: &LockName, clock: &Clock) -> bool {
         let mut names = self.names();
-        if names.is_empty() {
-            return false;
+        let Some(found) = names.get(name) else { return false };
+        let lasts = clock.now().since(*found) < Self::LASTS;
+        if !lasts {
+            names.remove(name);
         }
-        match names.get(name) {
-            Some(found) if now.since(*found) < Self::LASTS => true,
-            Some(_) => {
-                names.remove(name);
-                false
-            }
-            None => false,
-        }
+        lasts
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockyard_api::Clock;
 
     #[test]
     fn a_crowd_goes_away() {
         let (crowd, clock) = (Crowd::default(), Clock::manual());
         let name = LockName::new("a").expect("a name");
         crowd.found_held(&name, clock.now());
-        assert!(crowd.is_at(&name, clock.now()));
-        assert!(!crowd.is_at(&LockName::new("b").expect("a name"), clock.now()));
+        assert!(crowd.is_at(&name, &clock));
+        assert!(!crowd.is_at(&LockName::new("b").expect("a name"), &clock));
         clock.advance(Crowd::LASTS);
-        assert!(!crowd.is_at(&name, clock.now()));
+        assert!(!crowd.is_at(&name, &clock));
         assert!(crowd.names().is_empty());
     }
 }

@@ -16,7 +16,10 @@ use crate::session::{Line, LockSession};
 
 /// The session's line within this time; `None` when the session is over. Nothing was sent when it fails.
 pub(crate) async fn line_within(limit: Duration, session: &Arc<LockSession>) -> Result<Option<Line>> {
-    let line = timeout(limit, session.line()).await;
+    if let Some(line) = session.free_line() {
+        return Ok(line);
+    }
+    let line = Box::pin(timeout(limit, session.line())).await;
     line.map_err(|_| error::no_answer("waiting for an earlier statement of this session"))
 }
 

@@ -47,9 +47,14 @@ impl Fleet {
     /// The least busy session of the class; opens the first one. When all are busy one more is opened for those who come
     /// later: opening takes longer than waiting for a turn.
     pub(crate) async fn choose(self: &Arc<Self>, class: Duration) -> Result<Chosen> {
-        if let Some(chosen) = self.among_open(class) {
-            return Ok(chosen);
+        match self.among_open(class) {
+            Some(chosen) => Ok(chosen),
+            // Boxed: what seldom runs should not be carried about by every acquire.
+            None => Box::pin(self.open_first(class)).await,
         }
+    }
+
+    async fn open_first(self: &Arc<Self>, class: Duration) -> Result<Chosen> {
         let _turn = self.opening.lock().await;
         if let Some(chosen) = self.among_open(class) {
             return Ok(chosen);

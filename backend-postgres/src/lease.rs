@@ -141,7 +141,7 @@ impl Lease {
             }
         }
         // What the server may know of an earlier request is not undone by the failure of this one.
-        self.queue(claim).await.map_err(|error| if queued_before { unknown(error) } else { error })
+        Box::pin(self.queue(claim)).await.map_err(|error| if queued_before { unknown(error) } else { error })
     }
 
     async fn queue(&self, claim: &Claim) -> Result<Attempt> {

@@ -23,6 +23,7 @@ use crate::schema::Schema;
 #[derive(Clone)]
 pub struct PostgresLock {
     client: Client,
+    capabilities: Capabilities,
     collector: Arc<Collector>,
     runtime: Handle,
     shown: Arc<str>,
@@ -33,6 +34,17 @@ enum Client {
     Advisory(Arc<Advisory>),
     Lease(Arc<Lease>),
     Row(Arc<Rows>),
+}
+
+/// Calls the same method of whichever client it is.
+macro_rules! forward {
+    ($of:expr, $client:ident => $call:expr) => {
+        match $of {
+            Client::Advisory($client) => $call,
+            Client::Lease($client) => $call,
+            Client::Row($client) => $call,
+        }
+    };
 }
 
 impl PostgresLock {
@@ -60,7 +72,8 @@ impl PostgresLock {
             Mode::Lease => Client::Lease(Lease::connect(config, control).await?),
             Mode::Row => Client::Row(Rows::connect(config, control, facts).await?),
         };
-        Ok(Self { client, collector, runtime: Handle::current(), shown })
+        let capabilities = forward!(&client, client => client.capabilities());
+        Ok(Self { client, capabilities, collector, runtime: Handle::current(), shown })
     }
 
     pub(crate) const fn collector(&self) -> &Arc<Collector> {
@@ -72,44 +85,32 @@ impl PostgresLock {
     }
 }
 
-/// Calls the same method of whichever client it is.
-macro_rules! forward {
-    ($self:ident, $client:ident => $call:expr) => {
-        match &$self.client {
-            Client::Advisory($client) => $call,
-            Client::Lease($client) => $call,
-            Client::Row($client) => $call,
-        }
-    };
-}
-
 #[async_trait]
 impl DistributedLock for PostgresLock {
     fn capabilities(&self) -> Capabilities {
-        forward!(self, client => client.capabilities())
+        self.capabilities.clone()
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        let capabilities = self.capabilities();
-        capabilities.check_kind(claim.kind)?;
-        capabilities.ttl.check(claim.ttl)?;
-        forward!(self, client => client.try_acquire(claim).await)
+        self.capabilities.check_kind(claim.kind)?;
+        self.capabilities.ttl.check(claim.ttl)?;
+        forward!(&self.client, client => client.try_acquire(claim).await)
     }
 
     async fn wait(&self, claim: &Claim) -> Result<Wake> {
-        forward!(self, client => client.wait(claim).await)
+        forward!(&self.client, client => client.wait(claim).await)
     }
 
     async fn renew(&self, claim: &Claim) -> Result<Renewal> {
-        forward!(self, client => client.renew(claim).await)
+        forward!(&self.client, client => client.renew(claim).await)
     }
 
     async fn release(&self, claim: &Claim) -> Result<Release> {
-        forward!(self, client => client.release(claim).await)
+        forward!(&self.client, client => client.release(claim).await)
     }
 
     async fn inspect(&self, name: &LockName) -> Result<Option<Holder>> {
-        forward!(self, client => client.inspect(name).await)
+        forward!(&self.client, client => client.inspect(name).await)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use lockyard_api::{
     Attempt, Claim, Clock, Error, ErrorKind, IfBusy, Outcome, Owner, Release, Renew, Renewal, Result, Wake,
 };
@@ -27,9 +28,12 @@ use crate::statements::IS_WAITING;
 use crate::waiter::{Stage, Waiter};
 use crate::waiting::{Tools, give_back, try_once, wait_in_queue};
 
+/// By owners, which are random: a quick hash will do.
+type Claims = HashMap<Owner, Arc<Waiter>, RandomState>;
+
 /// The own-session claims of one client.
 pub(crate) struct Own {
-    claims: Mutex<HashMap<Owner, Arc<Waiter>>>,
+    claims: Mutex<Claims>,
     opener: Arc<Opener>,
     control: Arc<Control>,
     heartbeat: Heartbeat,
@@ -64,7 +68,7 @@ impl Own {
         &self.runtime
     }
 
-    fn claims(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Waiter>>> {
+    fn claims(&self) -> MutexGuard<'_, Claims> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,12 +116,12 @@ impl Own {
                 return Ok(Attempt::Busy);
             }
         }
-        self.queue(&waiter).await
+        Box::pin(self.queue(&waiter)).await
     }
 
     /// Whether a try would very likely find the name held.
     pub(crate) fn is_crowded(&self, claim: &Claim) -> bool {
-        claim.if_busy == IfBusy::Queue && self.crowd.is_at(&claim.name, self.clock.now())
+        claim.if_busy == IfBusy::Queue && self.crowd.is_at(&claim.name, &self.clock)
     }
 
     /// A try has found the name held.
@@ -181,7 +185,8 @@ impl Own {
         if !fixed && let Some(chosen) = self.opener.spares.take(class) {
             return Ok(chosen);
         }
-        let session = self.open(class, &locking.prepared(), fixed).await?;
+        // Boxed: what seldom runs should not be carried about by every acquire.
+        let session = Box::pin(self.open(class, &locking.prepared(), fixed)).await?;
         Chosen::choose(&session).ok_or_else(error::lost_before_use)
     }
 
@@ -256,20 +261,20 @@ impl Own {
 
     pub(crate) async fn release(&self, waiter: &Arc<Waiter>) -> Result<Release> {
         waiter.give_up();
-        let ended = waiter.until(Stage::has_ended);
-        let stage = match waiter.stage() {
-            Stage::Trying => Stage::Trying,
-            _ => timeout(self.op_timeout, ended).await.map_err(|_| error::no_answer("cancelling a wait"))?,
-        };
+        let mut stage = waiter.stage();
+        if !matches!(stage, Stage::Trying) && !stage.has_ended() {
+            let ended = Box::pin(timeout(self.op_timeout, waiter.until(Stage::has_ended)));
+            stage = ended.await.map_err(|_| error::no_answer("cancelling a wait"))?;
+        }
         match stage {
             Stage::Won(_) | Stage::Trying => self.give_back(waiter).await,
             Stage::Vanished | Stage::GivenUp => {
-                self.control.surely_over(&waiter.session).await?;
+                Box::pin(self.control.surely_over(&waiter.session)).await?;
                 self.forget(waiter);
                 Ok(Release::Released)
             }
             Stage::Failed(..) | Stage::Starting | Stage::Queued => {
-                self.control.surely_over(&waiter.session).await?;
+                Box::pin(self.control.surely_over(&waiter.session)).await?;
                 self.forget(waiter);
                 Ok(Release::NotHeld)
             }
@@ -280,7 +285,7 @@ impl Own {
         let session = &waiter.session;
         let line = line_within(self.op_timeout, session).await?;
         let Some(line) = line.filter(|_| session.has(waiter.locking.target())) else {
-            self.control.surely_over(session).await?;
+            Box::pin(self.control.surely_over(session)).await?;
             self.forget(waiter);
             session.close();
             return Ok(Release::NotHeld);

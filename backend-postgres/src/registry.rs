@@ -3,9 +3,11 @@
 //! Session-level advisory locks count: taken twice by one session and given back once, a lock is still held. So a key is
 //! noted here before its statement is sent, and nobody else may send one for it on a shared session.
 
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use lockyard_api::{Claim, FencingToken, Grant, Holder, Liveness, Moment, Owner, SessionWatch};
 
 use crate::key::Key;
@@ -37,53 +39,62 @@ impl Held {
 }
 
 /// A key that an owner takes, has, or may have, on a shared session.
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) owner: Owner,
-    pub(crate) session: Arc<LockSession>,
+#[derive(Debug)]
+struct Entry {
+    owner: Owner,
+    session: Arc<LockSession>,
     /// `None` until the server has answered.
-    pub(crate) held: Option<Held>,
+    held: Option<Held>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    keys: HashMap<Key, Entry>,
+    /// Looked up several times a cycle; a key is a hash already, so a quick one will do.
+    keys: HashMap<Key, Entry, RandomState>,
     /// Owners whose session ended and whose key somebody else has taken since.
     outlived: HashSet<Owner>,
 }
 
-/// What an owner has on a shared session.
+/// What an owner has on a shared session, else whether another of this client has the key there.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// Something on a shared session.
-    Shared(Entry),
+    /// Its own: a hold, or a try that is under way.
+    Own(Arc<LockSession>),
     /// Only the memory of a session that has ended.
     Outlived,
+    /// Nothing, and another of this client has the key on a session that lives.
+    Taken,
+    /// Nothing, and nobody of this client has the key.
+    Free,
 }
 
 impl Book {
-    pub(crate) fn find(&self, key: Key, owner: Owner) -> Option<Place> {
-        if let Some(entry) = self.keys.get(&key)
-            && entry.owner == owner
-        {
-            return Some(Place::Shared(entry.clone()));
+    pub(crate) fn look(&self, key: Key, owner: Owner) -> Place {
+        let entry = self.keys.get(&key);
+        match entry {
+            Some(entry) if entry.owner == owner => Place::Own(Arc::clone(&entry.session)),
+            _ if self.outlived.contains(&owner) => Place::Outlived,
+            Some(entry) if !entry.session.is_over() => Place::Taken,
+            _ => Place::Free,
         }
-        self.outlived.contains(&owner).then_some(Place::Outlived)
     }
 
-    /// Whether somebody of this client has the key on a shared session that lives.
-    pub(crate) fn is_taken(&self, key: Key) -> bool {
-        self.keys.get(&key).is_some_and(|entry| !entry.session.is_over())
+    /// The hold that an owner was granted.
+    pub(crate) fn held(&self, key: Key, owner: Owner) -> Option<Held> {
+        self.keys.get(&key).filter(|entry| entry.owner == owner)?.held.clone()
     }
 
     /// Notes that `owner` is about to ask for the key; refused when somebody else has it.
     pub(crate) fn begin(&mut self, key: Key, owner: Owner, session: &Arc<LockSession>) -> bool {
-        if self.is_taken(key) {
-            return false;
-        }
         let entry = Entry { owner, session: Arc::clone(session), held: None };
-        if let Some(dead) = self.keys.insert(key, entry) {
-            self.outlived.insert(dead.owner);
+        match self.keys.entry(key) {
+            Slot::Vacant(vacant) => {
+                vacant.insert(entry);
+            }
+            Slot::Occupied(living) if !living.get().session.is_over() => return false,
+            Slot::Occupied(mut dead) => {
+                self.outlived.insert(dead.insert(entry).owner);
+            }
         }
         true
     }
@@ -98,8 +109,10 @@ impl Book {
 
     /// The owner has nothing here any more.
     pub(crate) fn forget(&mut self, key: Key, owner: Owner) {
-        if self.keys.get(&key).is_some_and(|entry| entry.owner == owner) {
-            self.keys.remove(&key);
+        if let Slot::Occupied(entry) = self.keys.entry(key)
+            && entry.get().owner == owner
+        {
+            entry.remove();
         }
         self.outlived.remove(&owner);
     }

@@ -64,7 +64,7 @@ impl Rows {
 
     pub(crate) async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         if let Some(claimed) = self.own.find(claim.owner)
-            && let Some(answer) = self.own.repeat(&claimed).await?
+            && let Some(answer) = Box::pin(self.own.repeat(&claimed)).await?
         {
             return Ok(answer);
         }

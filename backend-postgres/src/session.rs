@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use lockyard_api::{Clock, Moment, Renewal, Session, SessionWatch};
 use sqlx::postgres::PgRow;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
@@ -13,6 +14,9 @@ use crate::control::{Backend, Control};
 use crate::error;
 use crate::key::Target;
 use crate::wire::{Statement, Wire};
+
+/// Looked up several times a cycle, and by keys that are hashes already.
+type Holds = HashMap<Target, SessionWatch, RandomState>;
 
 /// A session of the server and what this client holds on it.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ pub(crate) struct LockSession {
     closing: Notify,
     retiring: AtomicBool,
     load: AtomicUsize,
-    holds: SyncMutex<HashMap<Target, SessionWatch>>,
+    holds: SyncMutex<Holds>,
     life: Session,
     pub(crate) class: Duration,
     pub(crate) backend: Backend,
@@ -65,15 +69,25 @@ impl LockSession {
 
     /// The right to use the connection, in the order of asking. `None` when the session is over.
     pub(crate) async fn line(self: &Arc<Self>) -> Option<Line> {
-        self.turns.fetch_add(1, Ordering::Relaxed);
-        let wire = match Arc::clone(&self.wire).try_lock_owned() {
-            Ok(wire) => wire,
-            Err(_) => {
-                let _counted = Counted::new(&self.waiting);
-                self.wanted.notify_one();
-                Arc::clone(&self.wire).lock_owned().await
-            }
+        if let Some(line) = self.free_line() {
+            return line;
+        }
+        let wire = {
+            let _counted = Counted::new(&self.waiting);
+            self.wanted.notify_one();
+            Arc::clone(&self.wire).lock_owned().await
         };
+        self.line_on(wire)
+    }
+
+    /// As [`LockSession::line`] if nobody has the connection: no wait, and so no timer, is needed then.
+    pub(crate) fn free_line(self: &Arc<Self>) -> Option<Option<Line>> {
+        let wire = Arc::clone(&self.wire).try_lock_owned().ok()?;
+        Some(self.line_on(wire))
+    }
+
+    fn line_on(self: &Arc<Self>, wire: OwnedMutexGuard<Option<Wire>>) -> Option<Line> {
+        self.turns.fetch_add(1, Ordering::Relaxed);
         wire.is_some().then(|| Line { wire, session: Arc::clone(self), in_flight: false })
     }
 
@@ -119,7 +133,7 @@ impl LockSession {
         self.holds().remove(&target.into());
     }
 
-    pub(crate) fn holds(&self) -> std::sync::MutexGuard<'_, HashMap<Target, SessionWatch>> {
+    pub(crate) fn holds(&self) -> std::sync::MutexGuard<'_, Holds> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

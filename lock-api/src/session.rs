@@ -1,9 +1,9 @@
 //! The session of a client: what keeps all holds of a session-bound backend alive.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+
+use slab::Slab;
 
 use crate::Moment;
 use crate::lease::Lease;
@@ -21,20 +21,15 @@ pub struct Session {
 struct Shared {
     lease: Mutex<Lease>,
     ended: Loss,
-    holds: Mutex<HashMap<u64, Arc<Loss>>>,
-    next: AtomicU64,
+    holds: Mutex<Slab<Weak<Entry>>>,
 }
 
 impl Session {
     /// A session that the server started or confirmed no earlier than `valid_from`, with this timeout.
     #[must_use]
     pub fn new(valid_from: Moment, ttl: Duration) -> Self {
-        let shared = Shared {
-            lease: Mutex::new(Lease::new(valid_from, ttl)),
-            ended: Loss::default(),
-            holds: Mutex::new(HashMap::new()),
-            next: AtomicU64::new(0),
-        };
+        let shared =
+            Shared { lease: Mutex::new(Lease::new(valid_from, ttl)), ended: Loss::default(), holds: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -49,9 +44,9 @@ impl Session {
     /// The session is over at the server, or cannot be known to live: every hold of it is lost.
     pub fn end(&self) {
         self.shared.ended.set(LostReason::SessionEnded);
-        let holds: Vec<Arc<Loss>> = self.holds_mut().drain().map(|(_, loss)| loss).collect();
+        let holds: Vec<_> = self.holds_mut().iter().filter_map(|(_, hold)| hold.upgrade()).collect();
         for hold in holds {
-            hold.set(LostReason::SessionEnded);
+            hold.loss.set(LostReason::SessionEnded);
         }
     }
 
@@ -79,21 +74,25 @@ impl Session {
     /// The watch of one new hold of this session. Keep a clone of it to tell the loss of that hold alone.
     #[must_use]
     pub fn watch(&self) -> SessionWatch {
-        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let loss = Arc::<Loss>::default();
-        self.holds_mut().insert(id, Arc::clone(&loss));
-        // Looked at after the insertion: an end in between has either drained it or is seen here.
+        let entry = {
+            let mut holds = self.holds_mut();
+            let place = holds.vacant_entry();
+            let entry = Arc::new(Entry { session: self.clone(), id: place.key(), loss: Loss::default() });
+            place.insert(Arc::downgrade(&entry));
+            entry
+        };
+        // Looked at after the insertion: an end in between has either seen it or is seen here.
         if self.is_ended() {
-            loss.set(LostReason::SessionEnded);
+            entry.loss.set(LostReason::SessionEnded);
         }
-        SessionWatch { entry: Arc::new(Entry { session: self.clone(), id, loss }) }
+        SessionWatch { entry }
     }
 
     fn lease_mut(&self) -> std::sync::MutexGuard<'_, Lease> {
         self.shared.lease.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn holds_mut(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Loss>>> {
+    fn holds_mut(&self) -> std::sync::MutexGuard<'_, Slab<Weak<Entry>>> {
         self.shared.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,13 +106,14 @@ pub struct SessionWatch {
 #[derive(Debug)]
 struct Entry {
     session: Session,
-    id: u64,
-    loss: Arc<Loss>,
+    /// Its place among the holds of the session.
+    id: usize,
+    loss: Loss,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.session.holds_mut().remove(&self.id);
+        self.session.holds_mut().try_remove(self.id);
     }
 }
 
