@@ -91,7 +91,7 @@ impl Plan {
     #[must_use]
     pub const fn new(suite: Suite, seed: u64) -> Self {
         let slice = match suite {
-            Suite::Quick => Duration::from_millis(180),
+            Suite::Quick => Duration::from_millis(160),
             Suite::Standard => Duration::from_millis(350),
             Suite::Full => Duration::from_millis(600),
         };

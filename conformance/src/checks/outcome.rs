@@ -23,7 +23,8 @@ async fn ends<T: Send + std::fmt::Debug>(ctx: &Context, call: impl Future<Output
     }
 }
 
-/// Opens what a claim of this ttl is sent by: a backend that had to open it later would know that nothing was sent.
+/// Opens what a claim of this ttl is sent by: a backend that had to open it later would know that nothing was sent. For a long
+/// ttl: what it opened must not have run out by then on a machine that stands still for a moment.
 async fn warm(client: &Client, claim: &Claim) -> Checked {
     granted(client.lock.try_acquire(claim).await?)?;
     client.lock.release(claim).await?;
@@ -41,8 +42,8 @@ async fn unreachable_is_unknown(ctx: &Context) -> Checked {
     let link = a.needs_link()?;
     let (name, hold) = (ctx.name(), ctx.claim(&ctx.name()));
     granted(a.lock.try_acquire(&hold).await?)?;
-    warm(&a, &ctx.short(&ctx.name())).await?;
-    let claim = ctx.short(&name);
+    warm(&a, &ctx.claim(&ctx.name())).await?;
+    let claim = ctx.claim(&name);
     link.silence().await;
     let (attempt, renewal, release) = tokio::join!(
         ends(ctx, a.lock.try_acquire(&claim)),
@@ -54,7 +55,7 @@ async fn unreachable_is_unknown(ctx: &Context) -> Checked {
     renewal?;
     release?;
     undo(ctx, &*a.lock, &claim).await?;
-    let next = ctx.short(&name).queueing();
+    let next = ctx.claim(&name).queueing();
     acquire(&*b.lock, &next, ctx.takeover(claim.ttl * 2) + ctx.recheck(&next)).await?;
     Ok(())
 }
@@ -62,8 +63,8 @@ async fn unreachable_is_unknown(ctx: &Context) -> Checked {
 async fn swallowed_reply(ctx: &Context) -> Checked {
     let (a, b) = ctx.two().await?;
     let link = a.needs_link()?;
-    warm(&a, &ctx.short(&ctx.name())).await?;
-    let claim = ctx.short(&ctx.name());
+    warm(&a, &ctx.claim(&ctx.name())).await?;
+    let claim = ctx.claim(&ctx.name());
     link.swallow_reply().await;
     // A backend may connect again and ask again: then it knows, and an answer is right.
     if let Err(error) = a.lock.try_acquire(&claim).await {
