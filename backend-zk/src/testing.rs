@@ -26,6 +26,7 @@ impl ZkHarness {
     /// The session timeout of the clients: long enough for a server to be restarted in it.
     const TTL: Duration = Duration::from_secs(3);
     const OP_TIMEOUT: Duration = Duration::from_secs(2);
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     /// Starts a server of its own, or joins the one that `LOCKYARD_ZOOKEEPER_URL` names.
     ///
@@ -187,10 +188,12 @@ impl ZkHarness {
         Ok(())
     }
 
-    /// A session beside those of the clients.
+    /// A session beside those of the clients, which a server that is silent for some seconds does not end.
     async fn side(&self) -> Result<Driver> {
         let what = "opening a session for the harness";
-        self.config.open().await.map_err(|error| crate::error::of_driver(error, what))
+        let mut options = self.config.options().clone();
+        (options.ttl, options.connect_timeout) = (Self::PATIENCE, Self::PATIENCE);
+        self.config.clone().with_options(options).open().await.map_err(|error| crate::error::of_driver(error, what))
     }
 
     /// Connects with the session of a client and closes it.

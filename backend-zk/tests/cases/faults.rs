@@ -79,7 +79,7 @@ async fn a_release_that_is_lost_is_made_up_for() {
 #[tokio::test]
 async fn a_create_that_arrives_after_its_undo_is_swept() {
     let Some(harness) = common::start(Options::new()).await else { return };
-    let (lock, proxy) = common::client(&harness, Duration::from_secs(12)).await;
+    let (lock, proxy) = common::hasty(&harness, Duration::from_secs(12)).await;
     let name = name();
     let (before, late) = (claim(&name), claim(&name));
     granted(lock.try_acquire(&before).await);

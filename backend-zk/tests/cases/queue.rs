@@ -14,7 +14,8 @@ const EPHEMERAL: zookeeper_client::CreateOptions<'static> =
     CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
 
 async fn raw(harness: &lockyard_zk::testing::ZkHarness) -> Client {
-    Client::connect(&harness.server().expect("its own").addr().to_string()).await.expect("the server is there")
+    let address = harness.server().expect("its own").addr().to_string();
+    Client::connector().with_session_timeout(LONG).connect(&address).await.expect("the server is there")
 }
 
 /// B69, and names that begin alike (B06).

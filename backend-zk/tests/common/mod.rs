@@ -22,16 +22,29 @@ pub(crate) async fn start(options: Options) -> Option<ZkHarness> {
     Some(ZkHarness::over(server).expect("its own URL is one"))
 }
 
-/// The harness's configuration with this session timeout.
+/// The harness's configuration with this session timeout, for tests in which every request is answered some time:
+/// a server whose disk stalls for seconds is no fault.
 pub(crate) fn config(harness: &ZkHarness, ttl: Duration) -> ZkConfig {
     let mut options = harness.config().options().clone();
-    options.ttl = ttl;
+    (options.ttl, options.op_timeout, options.connect_timeout) = (ttl, LONG, LONG);
     harness.config().clone().with_options(options)
 }
 
-/// A client through a proxy of its own.
+/// A client of [`config`], through a proxy of its own.
 pub(crate) async fn client(harness: &ZkHarness, ttl: Duration) -> (Arc<ZkLock>, Arc<Proxy>) {
-    let (lock, proxy) = harness.client(config(harness, ttl)).await.expect("the server is there");
+    connect(harness, config(harness, ttl)).await
+}
+
+/// A client of the harness's own configuration with this session timeout, which soon gives up a request: for tests in
+/// which answers stay away.
+pub(crate) async fn hasty(harness: &ZkHarness, ttl: Duration) -> (Arc<ZkLock>, Arc<Proxy>) {
+    let mut options = harness.config().options().clone();
+    options.ttl = ttl;
+    connect(harness, harness.config().clone().with_options(options)).await
+}
+
+async fn connect(harness: &ZkHarness, config: ZkConfig) -> (Arc<ZkLock>, Arc<Proxy>) {
+    let (lock, proxy) = harness.client(config).await.expect("the server is there");
     (lock, proxy.expect("the server is ours"))
 }
 
