@@ -1,10 +1,10 @@
-//! The floors: what the bare drivers cost, which nobody can undercut.
+//! The floors: what the bare drivers cost with the statements of ours, tokens included, which nobody can undercut.
 //!
 //! | mode | uncontended, parallel | contended, handoff |
 //! |---|---|---|
 //! | redis | the acquire and release scripts | the same scripts, subscribed |
-//! | postgres-advisory | prepared try and unlock; parallel on 4 sessions | blocking `pg_advisory_lock`, a session each |
-//! | postgres-row | `BEGIN; SELECT … FOR UPDATE SKIP LOCKED` and `COMMIT`, two flights | blocking `FOR UPDATE`, a session each |
+//! | postgres-advisory | prepared try that draws a token, and unlock; parallel on 4 sessions | blocking `pg_advisory_lock`, a session each |
+//! | postgres-row | `BEGIN; SELECT … FOR UPDATE SKIP LOCKED` that draws a token, and `COMMIT`, two flights | blocking `FOR UPDATE`, a session each |
 //! | postgres-lease | the two statements | the two statements and `NOTIFY` |
 //! | etcd | transaction and delete under a lease held in advance | a standing watch, a get after the predecessor's delete |
 //! | zookeeper | create, list, delete, awaited | the same and a watch on the predecessor |

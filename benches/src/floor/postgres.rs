@@ -1,5 +1,7 @@
 //! Postgres: prepared statements on bare sessions.
 
+mod sql;
+
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use tokio::sync::Mutex;
 
+use self::sql::Sql;
 use super::Floor;
 use crate::side::{Contender, Contenders, Outcome, Side, Trouble};
 
@@ -18,6 +21,9 @@ use crate::side::{Contender, Contenders, Outcome, Side, Trouble};
 const SESSIONS: usize = 4;
 /// A notification that is lost is made good by asking again.
 const RECHECK: Duration = Duration::from_secs(1);
+/// The names of the plain pairs, which draw no token.
+const PLAIN_ADVISORY: &str = "pg_try_advisory_lock and pg_advisory_unlock, without a token";
+const PLAIN_ROW: &str = "FOR UPDATE and COMMIT, without a token";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -30,46 +36,6 @@ pub(super) struct PostgresFloor {
     options: PgConnectOptions,
     mode: Mode,
     sql: Arc<Sql>,
-}
-
-/// The statements, on a table of this run.
-struct Sql {
-    create: String,
-    insert: String,
-    try_row: String,
-    wait_row: String,
-    take: String,
-    give: String,
-    channel: String,
-    drop: String,
-}
-
-impl Sql {
-    fn new(namespace: &str, mode: &str) -> Self {
-        let table: String = namespace.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
-        let table = format!("lockyard_floor_{mode}_{}", table.to_ascii_lowercase());
-        let row = format!("SELECT 1 FROM {table} WHERE name = ");
-        Self {
-            create: format!(
-                "CREATE TABLE IF NOT EXISTS {table} (name text PRIMARY KEY, owner text, token bigint, expires timestamptz); \
-                 CREATE SEQUENCE IF NOT EXISTS {table}_token"
-            ),
-            insert: format!("INSERT INTO {table} (name) VALUES ($1) ON CONFLICT DO NOTHING"),
-            try_row: format!("BEGIN; {row}'NAME' FOR UPDATE SKIP LOCKED"),
-            wait_row: format!("BEGIN; {row}'NAME' FOR UPDATE"),
-            take: format!(
-                "INSERT INTO {table} AS l (name, owner, token, expires) \
-                 VALUES ($1, $2, nextval('{table}_token'), clock_timestamp() + interval '30 s') \
-                 ON CONFLICT (name) DO UPDATE SET owner = $2, token = nextval('{table}_token'), \
-                 expires = clock_timestamp() + interval '30 s' WHERE l.expires <= clock_timestamp() RETURNING token"
-            ),
-            give: format!(
-                "UPDATE {table} SET expires = '-infinity' WHERE name = $1 AND owner = $2 RETURNING pg_notify('{table}', $1)"
-            ),
-            channel: table.clone(),
-            drop: format!("DROP TABLE IF EXISTS {table}; DROP SEQUENCE IF EXISTS {table}_token"),
-        }
-    }
 }
 
 impl PostgresFloor {
@@ -97,27 +63,26 @@ impl PostgresFloor {
 
     async fn open(&self) -> Outcome<Wire> {
         let mut connection = self.options.connect().await?;
-        if self.mode != Mode::Advisory {
-            sqlx::raw_sql(AssertSqlSafe(self.sql.create.as_str())).execute(&mut connection).await?;
-        }
+        sqlx::raw_sql(AssertSqlSafe(self.sql.create.as_str())).execute(&mut connection).await?;
         Ok(Arc::new(Mutex::new(connection)))
     }
 
-    fn session(&self, wire: Wire, waits: bool) -> Session {
+    fn session(&self, wire: Wire, way: Way) -> Session {
         let owner = Owner::random().to_string();
         Session {
             wire,
             mode: self.mode,
             sql: Arc::clone(&self.sql),
-            waits,
+            way,
             rows: HashSet::new(),
+            locked: false,
             owner,
             listener: None,
         }
     }
 
     async fn waiting(&self) -> Outcome<Session> {
-        let mut session = self.session(self.open().await?, true);
+        let mut session = self.session(self.open().await?, Way::Waits);
         if self.mode == Mode::Lease {
             let pool = PgPoolOptions::new().max_connections(1).connect_with(self.options.clone()).await?;
             let mut listener = PgListener::connect_with(&pool).await?;
@@ -131,7 +96,7 @@ impl PostgresFloor {
 #[async_trait]
 impl Side for PostgresFloor {
     async fn one(&self) -> Outcome<Box<dyn Contender>> {
-        Ok(Box::new(self.session(self.open().await?, false)))
+        Ok(Box::new(self.session(self.open().await?, Way::Tries)))
     }
 
     async fn shared(&self, tasks: usize) -> Outcome<Contenders> {
@@ -142,7 +107,7 @@ impl Side for PostgresFloor {
             wires.push(self.open().await?);
         }
         Ok((0..tasks)
-            .map(|i| Box::new(self.session(Arc::clone(&wires[i % sessions]), false)) as Box<dyn Contender>)
+            .map(|i| Box::new(self.session(Arc::clone(&wires[i % sessions]), Way::Tries)) as Box<dyn Contender>)
             .collect())
     }
 
@@ -169,6 +134,15 @@ impl Floor for PostgresFloor {
         Ok(settings)
     }
 
+    async fn beside(&self) -> Outcome<Option<(&'static str, Box<dyn Contender>)>> {
+        let name = match self.mode {
+            Mode::Advisory => PLAIN_ADVISORY,
+            Mode::Row => PLAIN_ROW,
+            Mode::Lease => return Ok(None),
+        };
+        Ok(Some((name, Box::new(self.session(self.open().await?, Way::Plain)))))
+    }
+
     async fn finish(&self) -> Outcome<()> {
         let mut connection = self.options.connect().await?;
         sqlx::raw_sql(AssertSqlSafe(self.sql.drop.as_str())).execute(&mut connection).await?;
@@ -178,14 +152,26 @@ impl Floor for PostgresFloor {
 
 type Wire = Arc<Mutex<PgConnection>>;
 
+/// How a session asks for a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Gives up when it is taken; draws a token, as ours does.
+    Tries,
+    /// The same without a token.
+    Plain,
+    /// Waits while it is taken.
+    Waits,
+}
+
 struct Session {
     wire: Wire,
     mode: Mode,
     sql: Arc<Sql>,
-    /// Whether it waits for a name that is taken.
-    waits: bool,
+    way: Way,
     /// The names whose rows are known to exist.
     rows: HashSet<String>,
+    /// Whether its transaction has locked a row.
+    locked: bool,
     owner: String,
     listener: Option<PgListener>,
 }
@@ -202,9 +188,34 @@ impl Session {
             self.rows.insert(name.to_owned());
         }
         // The simple protocol has no parameters; the names are this crate's own, without quotes.
-        let sql = if self.waits { &self.sql.wait_row } else { &self.sql.try_row };
+        let sql = match self.way {
+            Way::Tries => &self.sql.try_row,
+            Way::Plain => &self.sql.plain_row,
+            Way::Waits => &self.sql.wait_row,
+        };
         let rows = sqlx::raw_sql(AssertSqlSafe(sql.replace("NAME", name))).fetch_all(&mut *wire).await?;
-        if rows.is_empty() { Err(Trouble::new(format!("{name} is taken"))) } else { Ok(()) }
+        self.locked = !rows.is_empty();
+        if self.locked { Ok(()) } else { Err(Trouble::new(format!("{name} is taken"))) }
+    }
+
+    async fn lock_advisory(&mut self, name: &str) -> Outcome<()> {
+        let mut wire = self.wire.lock().await;
+        let taken = match self.way {
+            Way::Tries => {
+                let sql = AssertSqlSafe(self.sql.try_advisory.as_str());
+                let token: Option<i64> = sqlx::query_scalar(sql).bind(key(name)).fetch_one(&mut *wire).await?;
+                token.is_some()
+            }
+            Way::Plain => {
+                let sql = "SELECT pg_try_advisory_lock($1)";
+                sqlx::query_scalar(sql).bind(key(name)).fetch_one(&mut *wire).await?
+            }
+            Way::Waits => {
+                sqlx::query("SELECT pg_advisory_lock($1)").bind(key(name)).execute(&mut *wire).await?;
+                true
+            }
+        };
+        if taken { Ok(()) } else { Err(Trouble::new(format!("{name} is taken"))) }
     }
 
     async fn take_lease(&mut self, name: &str) -> Outcome<()> {
@@ -233,17 +244,7 @@ impl Contender for Session {
         match self.mode {
             Mode::Row => self.lock_row(name).await,
             Mode::Lease => self.take_lease(name).await,
-            Mode::Advisory if self.waits => {
-                let mut wire = self.wire.lock().await;
-                sqlx::query("SELECT pg_advisory_lock($1)").bind(key(name)).execute(&mut *wire).await?;
-                Ok(())
-            }
-            Mode::Advisory => {
-                let mut wire = self.wire.lock().await;
-                let sql = "SELECT pg_try_advisory_lock($1)";
-                let taken: bool = sqlx::query_scalar(sql).bind(key(name)).fetch_one(&mut *wire).await?;
-                if taken { Ok(()) } else { Err(Trouble::new(format!("{name} is taken"))) }
-            }
+            Mode::Advisory => self.lock_advisory(name).await,
         }
     }
 
@@ -252,7 +253,7 @@ impl Contender for Session {
         let held = match self.mode {
             Mode::Row => {
                 sqlx::raw_sql("COMMIT").execute(&mut *wire).await?;
-                true
+                std::mem::take(&mut self.locked)
             }
             Mode::Lease => {
                 let give = sqlx::query(AssertSqlSafe(self.sql.give.as_str())).bind(name).bind(&self.owner);
