@@ -1,4 +1,5 @@
-//! The floors: what the bare drivers cost with the statements of ours, tokens included, which nobody can undercut.
+//! The floors: what the bare drivers cost for the work of each mode. Uncontended and in parallel it draws the token that the
+//! mode promises; contended it is the best push of the server, with a token or without.
 //!
 //! | mode | uncontended, parallel | contended, handoff |
 //! |---|---|---|

@@ -12,7 +12,8 @@ use crate::side::Contenders;
 async fn floor(service: Service, mode: &str) -> Option<(Server, Arc<dyn Floor>)> {
     let server = Server::start_or_skip(service).await.expect("a server that is there starts")?;
     let nobody: crate::Connect = Arc::new(|| Box::pin(async { Err(Error::unsupported("floors only")) }));
-    let url = format!("{}?namespace=floor-{:08x}", server.lock_url(), fastrand::u32(..));
+    // As long as those of a comparison: what is named after it must not be cut off to the same name.
+    let url = format!("{}?namespace=lockyard-compare-{:032x}", server.lock_url(), fastrand::u128(..));
     let target = Target::new(service.id(), service.id(), mode, &url, nobody);
     Some((server, of(&target).expect("a floor").expect("a server has one")))
 }
@@ -110,7 +111,7 @@ async fn zookeeper_makes_a_removed_directory_again() {
     one.release("name").await.expect("it is held");
     let operator = zookeeper_client::Client::connect(&server.addr().to_string()).await.expect("a session");
     let roots = operator.list_children("/").await.expect("a list");
-    let base = roots.iter().find(|root| root.starts_with("floor-")).expect("the namespace");
+    let base = roots.iter().find(|root| root.starts_with("lockyard-compare-")).expect("the namespace");
     operator.delete(&format!("/{base}/floor-name"), None).await.expect("it is empty");
     one.acquire("name").await.expect("it is free");
     one.release("name").await.expect("it is held");
